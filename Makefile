@@ -1,0 +1,185 @@
+# make               build every tool into $(BUILD)/bin
+# make setup         install what the build and the tests need (Debian, Ubuntu: root or sudo)
+# make check         all tests; ends with "N passed, N failed"
+# make check-asan    the same under the address and undefined-behaviour sanitizers
+# make demo          the whole pipe on a small text made here: train a GPT, sample from it
+# make bench         measure kernels and steps against this machine's own roof
+# make install       PREFIX=/usr/local; DESTDIR is honoured
+#
+# OMP CUDA MPI ZSTD SNAPPY: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
+
+ifneq ($(filter setup,$(MAKECMDGOALS)),)
+# What setup installs decides how the rest is built: the other goals run after it, in a make of their own.
+REST := $(filter-out setup,$(MAKECMDGOALS))
+setup:
+	@share/pipeline/setup.sh
+$(REST): setup
+	@+$(MAKE) --no-print-directory $@
+.PHONY: setup $(REST)
+.NOTPARALLEL:
+else
+
+TOOLS   := $(sort $(patsubst %/main.c,%,$(wildcard data-fetch/main.c bpe-train/main.c tok-encode/main.c \
+             pack-rows/main.c gpt-train/main.c gpt-eval/main.c gpt-sample/main.c)))
+PREFIX  ?= /usr/local
+BUILD   ?= build
+CC      ?= cc
+CFLAGS  ?= -O2 -g
+OMP     ?= auto
+CUDA    ?= auto
+MPI     ?= auto
+ZSTD    ?= auto
+SNAPPY  ?= auto
+VERSION := $(shell (git describe --tags --always --dirty 2>/dev/null || echo 0.1) | sed 's/^v//')
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+
+# ---- what this machine has ------------------------------------------------
+# A goal that builds nothing needs nothing.
+ifeq ($(filter-out clean,$(or $(MAKECMDGOALS),all)),)
+BUILDS_NOTHING := 1
+else
+ifeq ($(shell command -v pkg-config),)
+$(error pkg-config is missing: try 'make setup')
+endif
+missing := $(strip $(foreach p,zlib libxxhash,$(if $(shell pkg-config --exists $(p) && echo y),,$(p))))
+ifneq ($(missing),)
+$(error missing: $(missing): try 'make setup', or see "Installing" in README.md)
+endif
+endif
+
+# $(call want,NAME,command that prints something if it is there)
+want = $(if $(filter 0,$($(1))),,$(or $(shell $(2)),$(if $(filter 1,$($(1))),$(error $(1)=1, but it is not here or cannot be used))))
+have_omp    := $(call want,OMP,echo 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo yes)
+have_zstd   := $(call want,ZSTD,pkg-config --exists libzstd && echo yes)
+have_snappy := $(call want,SNAPPY,echo 'int main(void){return 0;}' | $(CC) -x c - -lsnappy -o /dev/null 2>/dev/null && echo yes)
+have_mpi    := $(call want,MPI,command -v mpicc)
+CUSRC       := $(wildcard lib/ops/cuda/*.cu)
+have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } 2>/dev/null)
+
+BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)
+PKGS     := zlib libxxhash
+BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
+ALL_CFLAGS = $(BASEFLAGS) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp)
+LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))) -lm
+VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"' \
+            -DSHAREDIR='"$(PREFIX)/share/pipegpt"'
+
+# ---- the library ----------------------------------------------------------
+# lib/ops/cpu is compiled once per tier, chosen at run time; lib/ops and lib/gpt also once more with
+# real = double (libgpt64.a), for tests that need exact arithmetic.
+ARCH     := $(shell $(CC) -dumpmachine | cut -d- -f1)
+TIERS    := base $(if $(filter x86_64,$(ARCH)),avx2 avx512)
+TIER_base   :=
+TIER_avx2   := -mavx2 -mfma -mf16c
+TIER_avx512 := $(TIER_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+
+PLAIN    := $(wildcard lib/base/*.c lib/text/*.c)
+REALSRC  := $(wildcard lib/ops/*.c lib/gpt/*.c)
+CPUSRC   := $(wildcard lib/ops/cpu/*.c)
+OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
+            $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o))
+OBJ64    := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/f64/%.o) \
+            $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/f64/%.$(t).o))
+LIB      := $(BUILD)/libgpt.a
+LIB64    := $(BUILD)/libgpt64.a
+BIN      := $(TOOLS:%=$(BUILD)/bin/%)
+
+all: $(BIN)
+	@echo "built for: $(BACKENDS)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_mpi), (mpi is there; nothing uses it yet))"
+
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(BACKENDS) $(VERSION) $(PREFIX)' | cmp -s - $@ || \
+	  echo '$(CC) $(ALL_CFLAGS) $(BACKENDS) $(VERSION) $(PREFIX)' > $@
+FORCE:
+
+$(BUILD)/lib/base/opt.o: ALL_CFLAGS += $(VERDEFS)
+$(BUILD)/lib/base/opt.o: $(BUILD)/flags
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/f64/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -DREAL_F64 -c -o $@ $<
+
+define tier
+$(BUILD)/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -c -o $$@ $$<
+$(BUILD)/f64/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -DREAL_F64 -c -o $$@ $$<
+endef
+$(foreach t,$(TIERS),$(eval $(call tier,$(t))))
+
+$(LIB): $(OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(LIB64): $(OBJ64)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+define tool
+$(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c)) $(LIB)
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+endef
+$(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
+
+# ---- tests ----------------------------------------------------------------
+# tests/{unit,ops,golden}/*.c print TAP; those that say REAL_F64 anywhere are built and run twice,
+# with real = float and real = double.
+CTESTS   := $(wildcard tests/unit/*.c tests/ops/*.c tests/golden/*.c)
+CTESTS64 := $(if $(CTESTS),$(shell grep -l REAL_F64 $(CTESTS)))
+CTBIN    := $(CTESTS:%.c=$(BUILD)/%) $(CTESTS64:%.c=$(BUILD)/f64/%)
+SHTESTS  := $(wildcard tests/cli/*.sh tests/pipe/*.sh tests/bad/*.sh tests/docs/*.sh)
+
+$(BUILD)/tests/%: tests/%.c $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+$(BUILD)/f64/tests/%: tests/%.c $(LIB64)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -DREAL_F64 -Itests $(LDFLAGS) -o $@ $< $(LIB64) $(LDLIBS)
+
+check: $(BIN) $(CTBIN)
+	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/run $(CTBIN) $(SHTESTS)
+
+# T=tests/unit/json.c, T=tests/cli/tok-encode.sh, ...: one test, its whole output
+check-one: $(BIN) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
+	BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%),sh $(T))
+
+check-asan:
+	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
+	  CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all" check
+
+demo: $(BIN)
+	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" share/demo/demo.sh
+
+BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
+bench: $(BIN) $(BENCH)
+	@for b in $(BENCH); do $$b || exit 1; done
+
+# ---- installation ---------------------------------------------------------
+MAN1     := $(wildcard $(TOOLS:%=%/*.1))
+MAN5     := $(wildcard share/man/*.5)
+install: $(BIN)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
+	install $(BIN) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
+
+uninstall:
+	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%) $(notdir $(MAN1:%=))
+	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
+	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(OBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
+.PHONY: all check check-one check-asan demo bench install uninstall clean FORCE
+.SECONDARY:
+.DELETE_ON_ERROR:
+endif

@@ -1,0 +1,52 @@
+/* io.h -- input by path (gzip by magic) and output that is whole or not there.
+ *
+ * In: a buffered reader of a file, a pipe or stdin ("-"). Gzip is recognised by its magic,
+ * several members are read as one, zero bytes after the last are ignored; a truncated or corrupt
+ * member dies naming file and offset. Reading fails by dying: "FILE: why".
+ *
+ * Out: a buffered writer. A named regular file is written as a temporary name beside it and
+ * renamed by out_close() after fsync, so that FILE is always either what it was or complete; a
+ * program that dies, exits early or is ended by SIGINT/SIGTERM removes the temporary. A path
+ * that exists and is not a regular file (/dev/full, a FIFO, /dev/stdout) is written directly, as
+ * is "-". Every write is checked, to the close; a failure dies "FILE: why" (exit 1).
+ */
+#ifndef BASE_IO_H
+#define BASE_IO_H
+#include "base/buf.h"
+#include <stdbool.h>
+
+typedef struct In In;
+
+In *in_open(const char *path);                  /* "-" is stdin; a directory is an error */
+In *in_open_raw(const char *path);              /* the same, never unpacks */
+const char *in_name(const In *in);              /* for messages; "stdin" for "-" */
+size_t in_read(In *in, void *p, size_t n);      /* up to n bytes; less only at the end; 0 = end */
+size_t in_some(In *in, const char **p);         /* what is buffered (refills if empty); 0 = end */
+void in_skip(In *in, size_t n);                 /* consume n of what in_some() showed */
+void in_exact(In *in, void *p, size_t n, const char *what);    /* dies "FILE: ends inside WHAT, byte N" */
+uint64_t in_offset(const In *in);               /* bytes consumed so far (unpacked) */
+/* Next line into b (cleared first), without its LF or CR LF; false at the end. A last line without
+ * LF counts. in_lineno() is the number of the line just read, from 1. */
+bool in_line(In *in, Buf *b);
+uint64_t in_lineno(const In *in);
+void in_close(In *in);
+
+typedef struct Out Out;
+
+enum { OUT_BINARY = 1 };                        /* refuse to write to a terminal (exit 1) */
+Out *out_open(const char *path, int flags);
+const char *out_name(const Out *o);
+void out_write(Out *o, const void *p, size_t n);
+void out_str(Out *o, const char *s);
+void out_printf(Out *o, const char *fmt, ...) PRINTF(2, 3);
+void out_flush(Out *o);
+uint64_t out_offset(const Out *o);              /* bytes written so far */
+void out_close(Out *o);                         /* flush, fsync, rename */
+void out_discard(Out *o);                       /* drop a named file; what went to a pipe is gone */
+
+void io_init(void);             /* called by opt_parse(): SIGPIPE, clean-up of temporaries, C locale */
+void sync_dir_of(const char *path);             /* fsync the directory that holds path */
+void read_file(const char *path, Buf *b, size_t max);   /* whole file; dies if longer than max */
+uint64_t xxh3(const void *p, size_t n);         /* XXH3, 64 bits */
+
+#endif

@@ -1,0 +1,32 @@
+/* rows.h -- row shards: what pack-rows writes and the trainer maps. Format: pipegpt-rows(5).
+ *
+ * A shard holds `rows` rows of T+1 tokens (u16 or u32) and, if it has masks, T+1 mask bits each;
+ * XXH3 per block of rows and a trailer. Any row is one seek away. rows_open() checks the header,
+ * the trailer and the file's size and dies "FILE: why" if they do not agree; rows_verify() reads
+ * everything and checks the block hashes. */
+#ifndef TEXT_ROWS_H
+#define TEXT_ROWS_H
+#include "text/tokens.h"
+
+typedef struct RowHead {
+    uint32_t vocab, bos;        /* as TokenHead */
+    uint32_t T;                 /* a row holds T+1 tokens */
+    bool masks;
+    uint64_t tok_hash;
+    uint64_t rows;              /* set by rows_close() */
+} RowHead;
+
+typedef struct RowWriter RowWriter;
+RowWriter *rows_create(const char *path, const RowHead *h);
+void rows_write(RowWriter *w, const uint32_t *id, const uint8_t *mask);     /* T+1 of each */
+uint64_t rows_close(RowWriter *w);              /* returns rows written */
+
+typedef struct Rows Rows;
+Rows *rows_open(const char *path, RowHead *h);  /* mmapped; "-" is not possible */
+/* Row r as training input and target: x[t] = row[t], y[t] = row[t+1], or -1 where the mask of row[t+1]
+ * is 0. x and y hold T each. Thread-safe. Ids are checked: one >= vocab dies naming shard and row. */
+void rows_get(const Rows *f, uint64_t r, int32_t *x, int32_t *y);
+void rows_verify(const Rows *f);
+void rows_unmap(Rows *f);
+
+#endif
