@@ -15,8 +15,11 @@
  * (-vq), values attached (-T256, --depth=4). Numbers are checked to their last character and for
  * range; integers take the suffixes K, M, G (2^10, 2^20, 2^30).
  *
- * Every tool also has, without listing them: -c/--config FILE ("key = value" lines, # comments;
- * keys are long option names; applied before the command line whatever its place there),
+ * A range 0, 0 means any number the type holds (a float: any finite one; "inf" needs a range that
+ * has it). Several values of a list: those of the command line take the place of the config's.
+ *
+ * Every tool also has, without listing them: -c/--config FILE ("key = value" lines, # comments
+ * at the line's start or after a blank; keys are long option names, a flag is true or false; applied before the command line whatever its place there),
  * -q/--quiet, -v/--verbose (each adds 1), -h/--help, --version. A table entry that takes one of
  * those letters wins it (bpe-train's -v is --vocab-size).
  *
@@ -55,6 +58,9 @@ int opt_parse(int argc, char **argv, const char *synopsis, const char *about, co
 
 /* Was --name given (command line or config file)? name must be in the table. */
 int opt_given(const char *name);
+
+/* The text of --help, on stdout, with the options every tool has in `common` (opt.c calls this). */
+void opt_help(const char *synopsis, const char *about, const Opt *opts, const Opt *common);
 
 /* What --version prints after the tool's name: version, compiler, flags, back-ends. */
 const char *opt_version(void);

@@ -1,0 +1,14 @@
+/* io_int.h -- what io.c, in.c and out.c share; nobody else includes it. */
+#ifndef BASE_IO_INT_H
+#define BASE_IO_INT_H
+#include <stdbool.h>
+
+struct Temp;
+struct Temp *temp_add(const char *path);        /* unlinked should the program end now */
+void temp_drop(struct Temp *t, bool unlink_it); /* no longer */
+
+void fd_wait(int fd, int events);               /* until a non-blocking descriptor is ready */
+int fd_named(const char *path);                 /* /dev/stdin, /dev/fd/N ...: N, else -1 */
+char *path_beside(const char *path, const char *name);  /* name in path's folder; free() it */
+
+#endif
