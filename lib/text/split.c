@@ -70,7 +70,7 @@ static size_t contraction(const char *s, size_t n, size_t i)
 /* Rule 6: a run of white space from i on. */
 static size_t spaces(const char *s, size_t n, size_t i)
 {
-    size_t newline = 0, last = i, e = i, k;     /* end after the last NL; start of the last character */
+    size_t newline = 0, last = i, e = i, k;     /* after the last NL; the last character's start */
     for (int c; IN_SPACE >> (c = class_at(s, n, e, &k)) & 1; e += k) {
         last = e;
         if (c == NL)

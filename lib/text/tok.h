@@ -17,8 +17,14 @@ enum { SP_BOS, SP_USER_START, SP_USER_END, SP_ASSISTANT_START, SP_ASSISTANT_END,
        SP_PYTHON_END, SP_OUTPUT_START, SP_OUTPUT_END, SP_COUNT };
 extern const char *const special_names[SP_COUNT];       /* "<|bos|>", ... */
 
+/* What a file may ask for: expanded, merges can double n times. A trainer stops before these. */
+#define TOK_MAX_MERGES (1 << 24)
+#define TOK_MAX_LEN    (1 << 20)        /* bytes of one token */
+#define TOK_MAX_BYTES  (1 << 28)        /* bytes of all tokens */
+
 Tok *tok_load(const char *path);
-Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n);      /* adds the nine specials */
+/* Merge k makes id 256 + k of two smaller ids. Adds the nine specials; dies on impossible merges. */
+Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n);
 void tok_save(const Tok *t, const char *path);                  /* atomic */
 void tok_free(Tok *t);
 
@@ -30,6 +36,12 @@ bool tok_is_special(const Tok *t, int id);
 const char *tok_bytes(const Tok *t, int id, size_t *len);
 /* Bytes per id for bits-per-byte: raw length, 0 for special tokens. [tok_vocab] */
 const int32_t *tok_byte_lengths(const Tok *t);
+int tok_max_length(const Tok *t);               /* of an ordinary token, bytes */
+
+size_t tok_merges(const Tok *t, const uint32_t (**pair)[2]);    /* how many; the pairs */
+/* Merge of a and b: its id, or -1. Ordinary token with these bytes: its id, or -1. */
+int tok_pair(const Tok *t, uint32_t a, uint32_t b);
+int tok_find(const Tok *t, const char *s, size_t n);
 
 typedef struct Ids { uint32_t *id; size_t n, cap; } Ids;        /* {0} is empty */
 void ids_add(Ids *v, uint32_t id);
