@@ -5,7 +5,8 @@
 static int tap_n, tap_bad;
 #define ok(cond, ...) do { int ok_ = !!(cond); tap_n++; tap_bad += !ok_; \
     printf("%sok %d - ", ok_ ? "" : "not ", tap_n); printf(__VA_ARGS__); putchar('\n'); \
-    if (!ok_) printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond); fflush(stdout); } while (0)
+    if (!ok_) { printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond); } \
+    fflush(stdout); } while (0)
 #define skip(why, ...) do { tap_n++; printf("ok %d - ", tap_n); printf(__VA_ARGS__); printf(" # SKIP %s\n", why); } while (0)
 #define done() (printf("1..%d\n", tap_n), tap_bad != 0)
 
