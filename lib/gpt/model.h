@@ -1,4 +1,5 @@
-/* model.h -- a model: its configuration, its parameters in one block with a table, its forward pass.
+/* model.h -- a model: its configuration, its parameters in one block with a table, its forward
+ * pass.
  *
  * Parameters are one array of masters w (real), one of gradients g, and one of compute copies (the
  * same array when an Act is a real). The table says where each tensor lies; matrices of one shape
@@ -18,7 +19,7 @@ typedef struct Config {
     int T;                          /* sequence_len */
     int V, Vp;                      /* vocab_size; padded up to a multiple of 64 */
     int L, H, K, C;                 /* n_layer, n_head, n_kv_head, n_embd; D = C / H */
-    char window[33];                /* window_pattern: S and L, tiled over the layers; the last is L */
+    char window[33]; /* window_pattern: S and L, tiled over the layers; the last is L */
 } Config;
 
 /* The depth dial: C = depth * aspect rounded up to head_dim, H = K = C / head_dim, L = depth. */
@@ -28,8 +29,26 @@ int config_window(const Config *c, int layer);              /* tokens before i t
 int config_has_ve(const Config *c, int layer);
 void config_json(const Config *c, Buf *b);                  /* config.json: nanochat's keys */
 const char *config_parse(Config *c, const Json *j);         /* NULL, or what is wrong */
+/* Counts from the parameter table, nothing allocated on a device. FLOPs: a multiply and an add
+ * are 2. */
+int64_t config_params(const Config *c, int group); /* parameters of a ParamGroup; -1: all */
+int64_t config_scaling_params(const Config *c);             /* transformer matrices + lm_head */
+int64_t config_matmul_params(const Config *c); /* all linear maps, gates included, embeddings not */
+double config_flops_per_token(const Config *c);             /* forward and backward */
+double config_decode_flops(const Config *c,
+                           int64_t context); /* one token, the context-th with it */
+double config_prefill_flops(const Config *c, int64_t context);  /* the first `context` tokens */
 
-typedef enum { PG_LM_HEAD, PG_WTE, PG_VALUE_EMBEDS, PG_RESID, PG_X0, PG_SMEAR, PG_MATRIX, PG_COUNT } ParamGroup;
+typedef enum {
+    PG_LM_HEAD,
+    PG_WTE,
+    PG_VALUE_EMBEDS,
+    PG_RESID,
+    PG_X0,
+    PG_SMEAR,
+    PG_MATRIX,
+    PG_COUNT
+} ParamGroup;
 
 typedef struct Param {
     const char *name;
@@ -37,12 +56,15 @@ typedef struct Param {
     int ndim;
     ParamGroup group;
     int64_t off, n;                 /* in elements of the block */
-    enum { INIT_CONST, INIT_NORMAL, INIT_UNIFORM, INIT_LINEAR } init;
-    double a, b;                    /* CONST a; NORMAL deviation a; UNIFORM [a,b); LINEAR from a to b */
+    enum ParamInit { INIT_CONST, INIT_NORMAL, INIT_UNIFORM, INIT_LINEAR } init;
+    double a, b; /* CONST a; NORMAL deviation a; UNIFORM [a,b); LINEAR from a to b */
     Var var;
 } Param;
 
-typedef struct Stack { int first, count, rows, cols; int64_t off; } Stack;    /* PG_MATRIX params of one shape */
+typedef struct Stack {
+    int first, count, rows, cols;
+    int64_t off;
+} Stack; /* PG_MATRIX params of one shape */
 
 typedef struct Cache Cache;         /* decode.h */
 
@@ -54,36 +76,44 @@ typedef struct Model {
     int64_t n;                      /* elements in all, padding between tensors included */
     real *w, *g;                    /* g NULL: not for training */
     Act *c;                         /* compute copies */
-    real *rope; int rope_T;         /* table of rope_T positions [rope_T][D/2][2] */
+    real *rope;
+    int rope_T; /* cos and sin of rope_T positions [rope_T][D/2][2]; grown on demand */
     void *fam;                      /* what the family keeps: its Vars by layer */
-    void (*on_act)(void *arg, const char *name, Var *x, int64_t n); void *on_act_arg;   /* tests: see each activation */
+    void (*on_act)(void *arg, const char *name, Var *x);
+    void *on_act_arg; /* tests: see activations */
 } Model;
 
 Model *model_new(const Ops *ops, const Config *c, int train);       /* parameters zero */
 void model_free(Model *m);
-void model_init(Model *m, uint64_t seed);                           /* initial values; same for any back-end */
+void model_init(Model *m, uint64_t seed); /* initial values; same for any back-end */
 Param *model_find(const Model *m, const char *name);                /* NULL if there is none */
 void model_set(Model *m, const Param *p, const real *host);         /* p->n values */
 void model_get(const Model *m, const Param *p, real *host);
-void model_refresh(Model *m);                                       /* compute copies from masters */
+void model_refresh(Model *m); /* compute copies from masters */
 void model_zero_grad(Model *m);
-int64_t model_count(const Model *m, int group);                     /* parameters; -1: all */
-int64_t model_scaling_params(const Model *m);                       /* transformer matrices + lm_head */
-double model_flops_per_token(const Model *m);                       /* forward and backward, nanochat's count */
+void model_positions(Model *m, int T); /* rotary table for positions < T */
 
 /* The stack of blocks: ids idx [B,T] (device) -> normed hidden states [B*T, C]. With a cache the
  * rows continue at their cached positions, and the cache takes up what they add. */
 Var *model_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache);
 /* loss [B*T] for targets tgt (-1: ignored); see nn_loss. scale 0: no gradient. */
-void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N, real *loss, double scale);
-/* logits [N,V] (device) of N rows of x chosen by rows [N] (device indices into x; NULL: the first N) */
+void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N, real *loss,
+                double scale);
+/* logits [N,V] (device) of N rows of x chosen by rows [N] (device indices into x; NULL: the first
+ * N) */
 real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N);
 
 /* a family gives these */
-void nanochat_params(Model *m);
+void nanochat_params(Model *m);         /* fills the table from m->cfg */
+void nanochat_bind(Model *m);           /* fills m->fam once the arrays are there */
 Var *nanochat_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache);
 
-/* for families, while they list their parameters */
-Param *param_add(Model *m, ParamGroup g, int ndim, int rows, int cols, const char *name_fmt, ...) PRINTF(6, 7);
+/* For families, while they list their parameters: matrices of one shape one after the other. Vars
+ * are found by name afterwards (model_var dies on a name that is not there: our mistake). */
+Param *param_add(Model *m, ParamGroup g, int ndim, int rows, int cols, const char *name_fmt, ...)
+    PRINTF(6, 7);
+void params_free(Model *m);
+Var *model_var(Model *m, const char *name_fmt, ...) PRINTF(2, 3);
+void model_seen(Model *m, const char *name, Var *x); /* tells on_act, if there is one */
 
 #endif

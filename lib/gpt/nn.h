@@ -9,19 +9,22 @@ Var *nn_embed(Tape *t, Var *w, const int *idx, int N, int C);                   
 Var *nn_linear(Tape *t, Var *x, Var *w, int N, int C, int O);                   /* [N,O] = x w^T */
 Var *nn_norm(Tape *t, Var *x, int N, int C, double eps);
 /* pos NULL: training; else cached decoding, prev [B,C] the vector before this chunk */
-Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, int B, int T, int C, int G);
-Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s);                 /* a x + s b z; a, b: NULL is 1 */
-Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i, double s);       /* the same with a[i], b[i] */
-Var *nn_vgate(Tape *t, Var *v, Var *ve, const int *idx, Var *h, Var *w, int N, int C, int K, int D, int G);
+Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, int B, int T,
+              int C, int G);
+Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s); /* a x + s b z; a, b: NULL is 1 */
+Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i,
+               double s); /* the same with a[i], b[i] */
+Var *nn_vgate(Tape *t, Var *v, Var *ve, const int *idx, Var *h, Var *w, int N, int C, int K, int D,
+              int G);
 Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, int B, int T, int H, int D, int sign,
-             double scale, double eps);                     /* scale > 0: head norm after the rotation */
+             double scale, double eps); /* scale > 0: head norm after the rotation */
 Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, int B, int T, int H, int K, int D, int window);
 Var *nn_relu2(Tape *t, Var *x);
 
 /* The end of the tape: loss[N] (device, real) for hidden states x [N,C] under lm_head w [Vp,C].
  * Runs in chunks of rows, so that the logits of all rows never exist together. If the tape is on,
  * the gradients of x and w by sum_n scale * wt[n] * loss[n] are added at once. */
-void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt, int N, int C, int V, int Vp,
-             double cap, double scale);
+void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt, int N, int C,
+             int V, int Vp, double cap, double scale);
 
 #endif

@@ -1,8 +1,8 @@
 /* tape.h -- remembers the operations of a forward pass, to run them backward.
  *
  * A Var is an array and its gradient. Each nn_* function (nn.h) computes its result at once through
- * t->ops and, if t->on, appends one Rec that says how to push the result's gradient into its inputs.
- * tape_backward() walks the list from its end. There is no graph and no second derivative.
+ * t->ops and, if t->on, appends one Rec that says how to push the result's gradient into its
+ * inputs. tape_backward() walks the list from its end. There is no graph and no second derivative.
  *
  * Memory: everything a step makes lives until tape_reset(), in blocks that the tape keeps for the
  * next step; spent gradients of activations are reused within the step. After the first step of a
@@ -40,15 +40,21 @@ struct Tape {
     TapePool *pool; int npool, cappool; /* gradients free for reuse */
     Arena host;                         /* the Vars themselves */
     size_t used, peak;                  /* bytes of device memory this step, at most in any step */
+    void (*on_grad)(void *arg, Var *x); void *on_grad_arg;  /* tests: x->g is complete */
 };
 
 void tape_init(Tape *t, const Ops *ops);
-void *tape_mem(Tape *t, size_t bytes);              /* device memory with the life of a step; not zeroed */
+void *tape_mem(Tape *t, size_t bytes); /* device memory with the life of a step; not zeroed */
 Var *tape_var(Tape *t, int64_t n);                  /* an activation of n elements; not zeroed */
 Act *tape_grad(Tape *t, Var *x);                    /* x->g, zeroed when first asked for */
 Rec *tape_rec(Tape *t, void (*bwd)(Tape *, Rec *), Var *out);
 void tape_backward(Tape *t);                        /* then the list is empty */
 void tape_reset(Tape *t);                           /* forget this step, keep the memory */
 void tape_free(Tape *t);
+
+static inline Act *act_at(const Ops *ops, const Act *p, int64_t i)      /* &p[i] */
+{
+    return (Act *)((char *)p + (size_t)i * ops->act_size);
+}
 
 #endif

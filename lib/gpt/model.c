@@ -1,0 +1,269 @@
+/* model.c -- the parameter block and its table; what families share. */
+#include "gpt/model.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/rng.h"
+#include "gpt/nn.h"
+
+static const double softcap = 15;
+
+/* ---- the table ----------------------------------------------------------- */
+
+static char *vname(const char *fmt, va_list ap)
+{
+    char *s = NULL;
+    if (vasprintf(&s, fmt, ap) < 0)
+        die("out of memory");
+    return s;
+}
+
+static int same_stack(const Param *a, const Param *b)
+{
+    return a->group == PG_MATRIX && b->group == PG_MATRIX && a->rows == b->rows &&
+           a->cols == b->cols;
+}
+
+/* Offsets are multiples of 16 elements, but within a stack matrices follow each other without a
+ * gap. */
+Param *param_add(Model *m, ParamGroup g, int ndim, int rows, int cols, const char *fmt, ...)
+{
+    if (m->nparam % 64 == 0)
+        m->param = xreallocarray(m->param, (size_t)m->nparam + 64, sizeof *m->param);
+    Param *p = &m->param[m->nparam++];
+    va_list ap;
+    va_start(ap, fmt);
+    *p = (Param){ .name = vname(fmt, ap), .rows = rows, .cols = cols, .ndim = ndim, .group = g,
+                  .n = (int64_t)rows * cols };
+    va_end(ap);
+    if (m->nparam == 1 || !same_stack(p - 1, p))
+        m->n = (m->n + 15) & ~(int64_t)15;
+    p->off = m->n;
+    m->n += p->n;
+    if (m->n > (int64_t)1 << 50)
+        die("a model of more than 2^50 parameters");
+    return p;
+}
+
+void params_free(Model *m)
+{
+    for (int i = 0; i < m->nparam; i++)
+        free((char *)m->param[i].name);
+    free(m->param);
+    m->param = NULL;
+    m->nparam = 0;
+}
+
+static void find_stacks(Model *m)
+{
+    m->stack = xcalloc((size_t)m->nparam, sizeof *m->stack);
+    for (int i = 0; i < m->nparam; i++) {
+        const Param *p = &m->param[i];
+        if (p->group != PG_MATRIX)
+            continue;
+        if (m->nstack && i > 0 && same_stack(p - 1, p))
+            m->stack[m->nstack - 1].count++;
+        else
+            m->stack[m->nstack++] = (Stack){ i, 1, p->rows, p->cols, p->off };
+    }
+}
+
+Param *model_find(const Model *m, const char *name)
+{
+    for (int i = 0; i < m->nparam; i++)
+        if (strcmp(m->param[i].name, name) == 0)
+            return &m->param[i];
+    return NULL;
+}
+
+Var *model_var(Model *m, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *name = vname(fmt, ap);
+    va_end(ap);
+    Param *p = model_find(m, name);
+    if (!p)
+        die("internal: no parameter '%s'", name);
+    free(name);
+    return &p->var;
+}
+
+void model_seen(Model *m, const char *name, Var *x)
+{
+    if (m->on_act)
+        m->on_act(m->on_act_arg, name, x);
+}
+
+/* ---- the block ----------------------------------------------------------- */
+
+static size_t bytes_of(int64_t n, size_t size)
+{
+    return size_mul((size_t)n, size);
+}
+
+Model *model_new(const Ops *ops, const Config *c, int train)
+{
+    const char *bad = config_check(c);
+    if (bad)
+        die("model configuration: %s", bad);
+    Model *m = xcalloc(1, sizeof *m);
+    m->cfg = *c;
+    m->ops = ops;
+    nanochat_params(m);
+    find_stacks(m);
+    m->w = ops->alloc(bytes_of(m->n, sizeof(real)));
+    m->g = train ? ops->alloc(bytes_of(m->n, sizeof(real))) : NULL;
+    int own_copy = ops->act_size != sizeof(real);
+    m->c = own_copy ? ops->alloc(bytes_of(m->n, ops->act_size)) : (Act *)m->w;
+    for (int i = 0; i < m->nparam; i++) {
+        Param *p = &m->param[i];
+        p->var = (Var){ .v = act_at(ops, m->c, p->off),
+                        .w = m->w + p->off,
+                        .dw = train ? m->g + p->off : NULL,
+                        .n = p->n };
+    }
+    nanochat_bind(m);
+    model_positions(m, c->T);
+    return m;
+}
+
+void model_free(Model *m)
+{
+    if (!m)
+        return;
+    const Ops *o = m->ops;
+    if ((void *)m->c != (void *)m->w)
+        o->free(m->c, bytes_of(m->n, o->act_size));
+    if (m->g)
+        o->free(m->g, bytes_of(m->n, sizeof(real)));
+    o->free(m->w, bytes_of(m->n, sizeof(real)));
+    o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)(m->cfg.C / m->cfg.H)));
+    params_free(m);
+    free(m->stack);
+    free(m->fam);
+    free(m);
+}
+
+void model_set(Model *m, const Param *p, const real *host)
+{
+    m->ops->put(m->w + p->off, host, bytes_of(p->n, sizeof *host));
+}
+
+void model_get(const Model *m, const Param *p, real *host)
+{
+    m->ops->get(host, m->w + p->off, bytes_of(p->n, sizeof *host));
+}
+
+void model_refresh(Model *m)
+{
+    if ((void *)m->c != (void *)m->w)
+        m->ops->cast(m->c, m->w, m->n);
+}
+
+void model_zero_grad(Model *m)
+{
+    m->ops->zero(m->g, bytes_of(m->n, sizeof(real)));
+}
+
+/* Rotary table, base 100000, halves convention; computed in double. */
+void model_positions(Model *m, int T)
+{
+    if (T <= m->rope_T)
+        return;
+    int half = m->cfg.C / m->cfg.H / 2;
+    size_t row = sizeof(real) * 2 * (size_t)half;
+    real *tab = xreallocarray(NULL, (size_t)T, row);
+    for (int j = 0; j < half; j++) {
+        double f = pow(100000, -(double)j / half);
+        for (int t = 0; t < T; t++) {
+            tab[((size_t)t * (size_t)half + (size_t)j) * 2] = (real)cos(t * f);
+            tab[((size_t)t * (size_t)half + (size_t)j) * 2 + 1] = (real)sin(t * f);
+        }
+    }
+    if (m->rope)
+        m->ops->free(m->rope, bytes_of(m->rope_T, row));
+    m->rope = m->ops->alloc(bytes_of(T, row));
+    m->rope_T = T;
+    m->ops->put(m->rope, tab, bytes_of(T, row));
+    free(tab);
+}
+
+/* ---- initial values ------------------------------------------------------- */
+
+enum { INIT_CHUNK = 1 << 16 };
+
+/* Elements [i, i + n) of p. Each chunk has a random stream of its own, so the values depend on the
+ * seed and the name alone: not on threads, nor on what other tensors there are. */
+static void init_chunk(const Param *p, uint64_t seed, int64_t i, int n, real *out)
+{
+    Rng r;
+    rng_init(&r, seed, xxh3(p->name, strlen(p->name)) + (uint64_t)(i / INIT_CHUNK));
+    for (int j = 0; j < n; j++) {
+        switch (p->init) {
+        case INIT_CONST: out[j] = (real)p->a; break;
+        case INIT_NORMAL: out[j] = (real)(p->a * rng_normal(&r)); break;
+        case INIT_UNIFORM: out[j] = (real)(p->a + (p->b - p->a) * rng_uniform(&r)); break;
+        case INIT_LINEAR:
+            out[j] =
+                (real)(p->a + (p->b - p->a) * (double)(i + j) / (double)(p->n > 1 ? p->n - 1 : 1));
+            break;
+        }
+    }
+}
+
+void model_init(Model *m, uint64_t seed)
+{
+    enum { CHUNKS = 16 };
+    real *buf = xreallocarray(NULL, (size_t)CHUNKS * INIT_CHUNK, sizeof *buf);
+    for (int k = 0; k < m->nparam; k++) {
+        const Param *p = &m->param[k];
+        for (int64_t i = 0; i < p->n; i += (int64_t)CHUNKS * INIT_CHUNK) {
+            int64_t left = p->n - i, n = left < CHUNKS * INIT_CHUNK ? left : CHUNKS * INIT_CHUNK;
+#pragma omp parallel for schedule(static)
+            for (int64_t j = 0; j < n; j += INIT_CHUNK)
+                init_chunk(p, seed, i + j, (int)(n - j < INIT_CHUNK ? n - j : INIT_CHUNK), buf + j);
+            m->ops->put(m->w + p->off + i, buf, bytes_of(n, sizeof *buf));
+        }
+    }
+    free(buf);
+    model_refresh(m);
+}
+
+/* ---- forward -------------------------------------------------------------- */
+
+Var *model_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache)
+{
+    return nanochat_forward(m, t, idx, B, T, cache);
+}
+
+void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N, real *loss,
+                double scale)
+{
+    const Config *c = &m->cfg;
+    nn_loss(t, loss, x, model_var(m, "lm_head.weight"), tgt, wt, N, c->C, c->V, c->Vp, softcap,
+            scale);
+}
+
+real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N)
+{
+    const Config *c = &m->cfg;
+    const Ops *o = t->ops;
+    const Act *h = x->v;
+    if (rows) {
+        Act *y = tape_mem(t, bytes_of((int64_t)N * c->C, o->act_size));
+        o->embed(y, h, rows, N, c->C);
+        h = y;
+    }
+    Act *z = tape_mem(t, bytes_of((int64_t)N * c->Vp, o->act_size));
+    real *l = tape_mem(t, bytes_of((int64_t)N * c->V, sizeof *l));
+    o->linear(z, h, model_var(m, "lm_head.weight")->v, N, c->C, c->Vp, 0);
+    o->logits(l, z, N, c->V, c->Vp, (real)softcap);
+    return l;
+}

@@ -1,0 +1,204 @@
+/* nanochat.c -- the nanochat GPT: its parameters and its forward pass (training, evaluation and
+ * cached decoding alike). Definition: nanochat 92d63d4, nanochat/gpt.py: untied embeddings, smear,
+ * x0 and residual mixing, value embeddings with gates, rotary embedding, QK norm, sliding windows,
+ * relu^2, backout. */
+#include "gpt/decode.h"
+#include "gpt/nn.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { SMEAR_GATE = 24, VE_GATE = 12 };         /* channels that the gates read */
+static const double eps = 1.1920928955078125e-07;       /* 2^-23 */
+static const double qk_scale = 1.2;
+
+typedef struct Layer {
+    Var *wq, *wk, *wv, *wo, *fc, *proj;
+    Var *ve, *ve_gate;                          /* NULL in layers without value embedding */
+} Layer;
+
+typedef struct Nanochat {
+    Var *wte, *smear_gate, *smear_lambda, *backout, *resid, *x0;
+    Layer h[];
+} Nanochat;
+
+static void init(Param *p, enum ParamInit kind, double a, double b)
+{
+    p->init = kind;
+    p->a = a;
+    p->b = b;
+}
+
+/* The same matrix of every layer (of those with a value embedding if ve). */
+static void matrices(Model *m, int rows, int cols, int ve, const char *what, double a, double b)
+{
+    for (int i = 0; i < m->cfg.L; i++)
+        if (!ve || config_has_ve(&m->cfg, i))
+            init(param_add(m, PG_MATRIX, 2, rows, cols, "transformer.h.%d.%s.weight", i, what),
+                 INIT_UNIFORM, a, b);
+}
+
+void nanochat_params(Model *m)
+{
+    const Config *c = &m->cfg;
+    int kv = c->K * (c->C / c->H);
+    double s = sqrt(3.0 / c->C);
+    init(param_add(m, PG_WTE, 2, c->Vp, c->C, "transformer.wte.weight"), INIT_NORMAL, 0.8, 0);
+    init(param_add(m, PG_LM_HEAD, 2, c->Vp, c->C, "lm_head.weight"), INIT_NORMAL, 0.001, 0);
+    for (int i = 0; i < c->L; i++)
+        if (config_has_ve(c, i))
+            init(param_add(m, PG_VALUE_EMBEDS, 2, c->Vp, kv, "value_embeds.%d.weight", i),
+                 INIT_UNIFORM, -s, s);
+    matrices(m, c->C, c->C, 0, "attn.c_q", -s, s);
+    matrices(m, c->C, c->C, 0, "attn.c_proj", 0, 0);
+    matrices(m, kv, c->C, 0, "attn.c_k", -s, s);
+    matrices(m, kv, c->C, 0, "attn.c_v", -s, s);
+    matrices(m, 4 * c->C, c->C, 0, "mlp.c_fc", -0.4 * s, 0.4 * s);
+    matrices(m, c->C, 4 * c->C, 0, "mlp.c_proj", 0, 0);
+    matrices(m, c->K, VE_GATE, 1, "attn.ve_gate", 0, 0.02);
+    init(param_add(m, PG_RESID, 1, c->L, 1, "resid_lambdas"), INIT_LINEAR, 1.15, 1.05);
+    init(param_add(m, PG_X0, 1, c->L, 1, "x0_lambdas"), INIT_LINEAR, 0.20, 0.05);
+    init(param_add(m, PG_SMEAR, 2, 1, SMEAR_GATE, "smear_gate.weight"), INIT_UNIFORM, 0, 0.02);
+    init(param_add(m, PG_SMEAR, 1, 1, 1, "smear_lambda"), INIT_CONST, 0, 0);
+    init(param_add(m, PG_SMEAR, 1, 1, 1, "backout_lambda"), INIT_CONST, 0.2, 0);
+}
+
+void nanochat_bind(Model *m)
+{
+    int L = m->cfg.L;
+    Nanochat *n = xcalloc(1, sizeof *n + (size_t)L * sizeof n->h[0]);
+    n->wte = model_var(m, "transformer.wte.weight");
+    n->smear_gate = model_var(m, "smear_gate.weight");
+    n->smear_lambda = model_var(m, "smear_lambda");
+    n->backout = model_var(m, "backout_lambda");
+    n->resid = model_var(m, "resid_lambdas");
+    n->x0 = model_var(m, "x0_lambdas");
+    for (int i = 0; i < L; i++) {
+        Layer *h = &n->h[i];
+        h->wq = model_var(m, "transformer.h.%d.attn.c_q.weight", i);
+        h->wk = model_var(m, "transformer.h.%d.attn.c_k.weight", i);
+        h->wv = model_var(m, "transformer.h.%d.attn.c_v.weight", i);
+        h->wo = model_var(m, "transformer.h.%d.attn.c_proj.weight", i);
+        h->fc = model_var(m, "transformer.h.%d.mlp.c_fc.weight", i);
+        h->proj = model_var(m, "transformer.h.%d.mlp.c_proj.weight", i);
+        if (config_has_ve(&m->cfg, i)) {
+            h->ve = model_var(m, "value_embeds.%d.weight", i);
+            h->ve_gate = model_var(m, "transformer.h.%d.attn.ve_gate.weight", i);
+        }
+    }
+    m->fam = n;
+}
+
+/* What one call of the forward pass works on. */
+typedef struct Pass {
+    Model *m;
+    Tape *t;
+    const int *idx;
+    int B, T, N;
+    Cache *cache;
+    const int *pos;
+} Pass;
+
+static void seen(Pass *p, int layer, const char *what, Var *x)
+{
+    if (!p->m->on_act)
+        return;
+    char *name = xasprintf("h.%d.%s", layer, what);
+    model_seen(p->m, name, x);
+    free(name);
+}
+
+/* x [N,C] -> smeared rms(x); the cache keeps each row's last vector before the smear */
+static Var *embed(Pass *p)
+{
+    Nanochat *n = p->m->fam;
+    int C = p->m->cfg.C;
+    Var *x = nn_norm(p->t, nn_embed(p->t, n->wte, p->idx, p->N, C), p->N, C, eps);
+    model_seen(p->m, "embed_norm", x);
+    Var *y = nn_smear(p->t, x, n->smear_gate, n->smear_lambda, p->cache ? p->cache->prev : NULL,
+                      p->pos, p->B, p->T, C, SMEAR_GATE);
+    model_seen(p->m, "smear", y);
+    if (p->cache) {
+        const Ops *o = p->t->ops;
+        for (int b = 0; b < p->B; b++)
+            o->copy(act_at(o, p->cache->prev, (int64_t)b * C),
+                    act_at(o, x->v, ((int64_t)b * p->T + p->T - 1) * C), (size_t)C * o->act_size);
+    }
+    return y;
+}
+
+static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
+{
+    const Config *c = &p->m->cfg;
+    int D = c->C / c->H, window = config_window(c, layer);
+    if (!p->cache)
+        return nn_attn(p->t, q, k, v, p->B, p->T, c->H, c->K, D, window);
+    Cache *a = p->cache;
+    Var *y = tape_var(p->t, q->n);
+    p->t->ops->kv_put(a->k[layer], a->v[layer], k->v, v->v, p->pos, p->B, p->T, a->M, c->K, D);
+    p->t->ops->attn_kv(y->v, q->v, a->k[layer], a->v[layer], p->pos, p->B, p->T, a->M, c->H, c->K,
+                       D, window);
+    return y;
+}
+
+static Var *attention(Pass *p, int layer, Var *x)
+{
+    const Config *c = &p->m->cfg;
+    Layer *w = &((Nanochat *)p->m->fam)->h[layer];
+    Tape *t = p->t;
+    int N = p->N, C = c->C, H = c->H, K = c->K, D = C / H;
+    Var *h = nn_norm(t, x, N, C, eps);
+    seen(p, layer, "attn_in", h);
+    Var *q = nn_linear(t, h, w->wq, N, C, H * D);
+    Var *k = nn_linear(t, h, w->wk, N, C, K * D);
+    Var *v = nn_linear(t, h, w->wv, N, C, K * D);
+    if (w->ve)
+        v = nn_vgate(t, v, w->ve, p->idx, h, w->ve_gate, N, C, K, D, VE_GATE);
+    q = nn_rope(t, q, p->m->rope, p->pos, p->B, p->T, H, D, 1, qk_scale, eps);
+    k = nn_rope(t, k, p->m->rope, p->pos, p->B, p->T, K, D, 1, qk_scale, eps);
+    seen(p, layer, "q", q);
+    seen(p, layer, "k", k);
+    seen(p, layer, "v", v);
+    Var *y = attend(p, layer, q, k, v);
+    seen(p, layer, "attn_y", y);
+    y = nn_linear(t, y, w->wo, N, H * D, C);
+    seen(p, layer, "attn_out", y);
+    return y;
+}
+
+static Var *mlp(Pass *p, int layer, Var *x)
+{
+    Layer *w = &((Nanochat *)p->m->fam)->h[layer];
+    int N = p->N, C = p->m->cfg.C;
+    Var *h = nn_norm(p->t, x, N, C, eps);
+    seen(p, layer, "mlp_in", h);
+    h = nn_relu2(p->t, nn_linear(p->t, h, w->fc, N, C, 4 * C));
+    h = nn_linear(p->t, h, w->proj, N, 4 * C, C);
+    seen(p, layer, "mlp_out", h);
+    return h;
+}
+
+Var *nanochat_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache)
+{
+    Nanochat *n = m->fam;
+    int L = m->cfg.L, C = m->cfg.C;
+    assert(!cache || (B == cache->B && !t->on));
+    Pass pass = { m, t, idx, B, T, B * T, cache, cache ? cache->pos : NULL }, *p = &pass;
+    model_positions(m, cache ? cache->M : T);
+
+    Var *x = embed(p), *x0 = x, *middle = NULL;
+    for (int i = 0; i < L; i++) {
+        x = nn_mix_at(t, x, n->resid, x0, n->x0, i, 1);
+        seen(p, i, "block_in", x);
+        x = nn_mix(t, x, NULL, attention(p, i, x), NULL, 1);
+        x = nn_mix(t, x, NULL, mlp(p, i, x), NULL, 1);
+        seen(p, i, "block_out", x);
+        if (i == L / 2)
+            middle = x;
+    }
+    x = nn_mix(t, x, NULL, middle, n->backout, -1);
+    x = nn_norm(t, x, p->N, C, eps);
+    model_seen(m, "lm_head_in", x);
+    return x;
+}
