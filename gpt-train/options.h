@@ -1,0 +1,44 @@
+/* options.h -- gpt-train's command line, and its record in state.json.
+ *
+ * Options that define a run (its geometry, schedule, data) are kept in state.json once the plan has
+ * put numbers where "automatic" stood; a resumed run takes them from there, and refuses one on the
+ * command line that says something else. */
+#ifndef TRAIN_OPTIONS_H
+#define TRAIN_OPTIONS_H
+#include "base/json.h"
+#include "base/opt.h"
+
+typedef struct Options {
+    /* model */
+    int depth, aspect_ratio, head_dim, T, vocab;        /* T 0: the shards'; vocab: only without a tokenizer */
+    const char *window;
+    const char *tok;
+    /* data */
+    StrList train, val;
+    /* run */
+    const char *out, *init;
+    int resume, force, dry_run, json;
+    int64_t steps, stop_at, save_every;
+    double target_flops, ratio;
+    int B;                                              /* 0: automatic */
+    int64_t total_batch;                                /* tokens; 0: automatic */
+    /* optimizer */
+    double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, weight_decay, warmdown, final_lr;
+    int64_t warmup;
+    /* along the way */
+    int64_t eval_every, eval_tokens, sample_every;
+    StrList prompts;
+    /* machine */
+    int threads;
+    const char *device, *dtype;
+    int64_t seed;
+} Options;
+
+extern Options opt;
+
+void options_parse(int argc, char **argv);              /* exit 2 on what can be seen to be wrong at once */
+void options_json(Buf *b);                              /* those that define the run, as an object */
+/* From state.json's object, with those on the command line checked against it (exit 2). file: for messages. */
+void options_restore(const Json *saved, const char *file, Arena *keep);
+
+#endif
