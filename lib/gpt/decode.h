@@ -3,7 +3,14 @@
  * A Cache holds B rows of up to M positions: keys and values per layer, each row's length, and the
  * last embedding of each row (smear needs it). Rows may have different lengths. Prefill may come in
  * chunks of any size with the same result as one chunk (unlike nanochat, whose second chunk's first
- * token is not smeared). */
+ * token is not smeared).
+ *
+ * A Gen generates samples that continue a prompt: one prefill, whose cache row is copied for each
+ * sample, then all samples of a batch advance together, one token at a time. Each sample draws from
+ * its own stream of random numbers. A sample that has ended leaves the batch. What is generated does
+ * not depend on the batch size or on what was generated before. Dies if the model's logits are not
+ * finite, naming it.
+ */
 #ifndef GPT_DECODE_H
 #define GPT_DECODE_H
 #include "gpt/model.h"
@@ -11,19 +18,49 @@
 
 struct Cache {
     const Model *m;
-    int B, M;
-    int *len;                       /* host [B]: positions filled */
-    int *pos;                       /* device [B]: len before the chunk in progress */
-    Act *prev;                      /* device [B,C]: last normed embedding of each row */
-    Act **k, **v;                   /* per layer, device [B,M,K,D] */
+    int B, M;                       /* rows in use, positions of a row */
+    int cap;                        /* rows allocated; see cache_rows() */
+    int *len;                       /* host [cap]: positions filled */
+    int *pos;                       /* device [cap]: len before the chunk in progress */
+    Act *prev;                      /* device [cap,C]: last normed embedding of each row */
+    Act **k, **v;                   /* per layer, device [cap,M,K,D] */
 };
 
-Cache *cache_new(const Model *m, int B, int M);
-void cache_free(Cache *c);
+Cache *cache_new(const Model *m, int B, int M);     /* M at most the positions the model's rope table has */
+void cache_free(Cache *c);                          /* NULL is fine */
 void cache_reset(Cache *c, int row);                                /* length 0 */
+void cache_rows(Cache *c, int B);                   /* use only rows [0,B) from now on, B <= cap */
 void cache_copy_row(Cache *to, int row, const Cache *from, int from_row);   /* its M may differ; len must fit */
 /* Feed T ids (host, [B,T]) to all rows; logits of each row's last position to host [B,V]. T + len <= M.
- * Returns nothing to the caller but logits; NULL logits: not wanted. */
+ * Returns nothing to the caller but logits; NULL logits: not wanted. Resets the tape before and after. */
 void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits);
+
+typedef struct GenJob {
+    const char *model;              /* for messages */
+    const int *prompt; int n;       /* 1 .. the model's T ids */
+    int samples, max_tokens;        /* prompt and sample together never exceed the model's T */
+    int batch;                      /* rows decoded together, at most */
+    Pick pick;
+    uint64_t seed, stream;          /* sample s draws from (seed, hash of stream and s) */
+    const unsigned char *stop;      /* [V]: 1 is an end token; NULL: there are none */
+    void (*token)(void *arg, int sample, int id);       /* never an end token */
+    void (*end)(void *arg, int sample, int id);         /* the end token drawn; -1: no room for more */
+    void *arg;
+} GenJob;
+
+typedef struct Gen {
+    Model *m;
+    Tape tape;
+    Cache *one, *many;              /* the prompt; the samples. Kept from job to job */
+    real *logits; double *tmp;      /* [batch,V]; [V] */
+    int64_t prompt_tokens, new_tokens;          /* so far; end tokens are counted */
+    double prompt_seconds, new_seconds;
+} Gen;
+
+Gen *gen_new(Model *m);
+void gen_free(Gen *g);
+/* Samples of one batch come interleaved, batches in order: samples [k * batch, (k+1) * batch) have
+ * all ended before the next is begun. */
+void gen_run(Gen *g, const GenJob *job);
 
 #endif

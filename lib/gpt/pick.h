@@ -5,11 +5,12 @@
 #include "ops/ops.h"
 
 typedef struct Pick {
-    double temperature;             /* 0: the largest logit, the smallest id on ties */
+    double temperature;             /* 0: the largest logit, the smallest id on ties; not negative, not NaN */
     int top_k;                      /* 0, or >= V: no limit; ties at the border are kept by smallest id */
 } Pick;
 
-/* logits [V]; tmp [V] scratch of the caller's. Ids are drawn with one rng_uniform(). */
+/* logits [V]; tmp [V] scratch of the caller's. Ids are drawn with one rng_uniform() (none at
+ * temperature 0, where rng and tmp may be NULL). Returns -1 if a logit is not finite. */
 int pick(const Pick *p, const real *logits, int V, Rng *rng, double *tmp);
 
 #endif
