@@ -59,7 +59,7 @@ have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /u
 BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)
 PKGS     := zlib libxxhash
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
-ALL_CFLAGS = $(BASEFLAGS) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp)
+ALL_CFLAGS = $(BASEFLAGS) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
 LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))) -lm
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"' \
             -DSHAREDIR='"$(PREFIX)/share/pipegpt"'
@@ -171,7 +171,7 @@ install: $(BIN)
 	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
 
 uninstall:
-	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%) $(notdir $(MAN1:%=))
+	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
 	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))
 
