@@ -4,23 +4,26 @@
 #define GPT_SCHED_H
 #include <stdint.h>
 
-/* Learning-rate multiplier at step it of n: warm-up (it+1)/warmup, 1, then linear to final_frac over
- * the last round(warmdown_ratio * n). Warm-up wins. In [0, 1] for any it. */
+/* Learning-rate multiplier at step it of n: warm-up (it+1)/warmup, 1, then linear to final_frac
+ * over the last round(warmdown_ratio * n). Warm-up wins. In [0, 1] for any it. */
 double sched_lr(int64_t it, int64_t n, int64_t warmup, double warmdown_ratio, double final_frac);
-double sched_momentum(int64_t it, int64_t n, double warmdown_ratio);    /* 0.85 -> 0.97 over 400, -> 0.90 in the warm-down */
-double sched_weight_decay(int64_t it, int64_t n, double wd);            /* wd/2 (1 + cos(pi it / n)) */
-double sched_sft_lr(double progress, double warmup, double warmdown, double final_frac);    /* clamped at 0 */
-double sched_sft_momentum(int64_t it);                                  /* 0.85 -> 0.95 over 300 */
+/* 0.85 -> 0.97 over 400 steps, -> 0.90 in the warm-down; the 400 steps win */
+double sched_momentum(int64_t it, int64_t n, double warmdown_ratio);
+double sched_weight_decay(int64_t it, int64_t n, double wd);        /* wd/2 (1 + cos(pi it / n)) */
+/* By progress in [0, 1]; past 1 it falls on, as nanochat's does, but not below 0. */
+double sched_sft_lr(double progress, double warmup, double warmdown, double final_frac);
+double sched_sft_momentum(int64_t it);                              /* 0.85 -> 0.95 over 300 */
 
 typedef struct AutoSizes {
-    int64_t scaling_params, scaling_params_d12;     /* of this model and of depth 12 (same aspect, head, vocab) */
+    int64_t scaling_params;                         /* of this model */
+    int64_t scaling_params_d12;                     /* of depth 12, else the same */
     double ratio;                                   /* target tokens per scaling parameter; 12 */
     double flops_per_token;
     double target_flops;                            /* > 0: horizon by FLOPs */
     int64_t steps_given;                            /* > 0: horizon by steps */
     int64_t batch_given;                            /* > 0: total batch in tokens */
     double weight_decay;                            /* 0.28 */
-    /* results */
+    /* results. steps may be 0: a horizon shorter than one batch */
     int64_t target_tokens, total_batch, steps, total_tokens;
     double batch_lr_scale, weight_decay_scaled, predicted_batch, D_ref;
 } AutoSizes;

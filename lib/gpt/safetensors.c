@@ -1,0 +1,129 @@
+/* safetensors.c -- writing safetensors files; see safetensors.h. Reading is in st_read.c. */
+#include "gpt/safetensors.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK (1 << 16)             /* reals converted at a time */
+
+struct StWriter {
+    Buf meta, tensors, head;
+    uint64_t data, written;         /* bytes of data declared, and written */
+    Out *out;
+    int fd, err;                    /* out NULL: to fd; err: the first failure */
+    bool begun;
+    unsigned char *chunk;
+};
+
+StWriter *stw_new(void)
+{
+    StWriter *w = xcalloc(1, sizeof *w);
+    w->fd = -1;
+    return w;
+}
+
+void stw_meta(StWriter *w, const char *key, const char *value)
+{
+    assert(!w->begun);
+    if (w->meta.n) buf_char(&w->meta, ',');
+    json_str(&w->meta, key, strlen(key));
+    buf_char(&w->meta, ':');
+    json_str(&w->meta, value, strlen(value));
+}
+
+void stw_add(StWriter *w, const char *name, int ndim, const int64_t *dim)
+{
+    assert(!w->begun);
+    uint64_t bytes = sizeof(real), begin = w->data;
+    if (w->tensors.n) buf_char(&w->tensors, ',');
+    json_str(&w->tensors, name, strlen(name));
+    buf_printf(&w->tensors, ":{\"dtype\":\"F%d\",\"shape\":[", 8 * (int)sizeof(real));
+    for (int i = 0; i < ndim; i++) {
+        buf_printf(&w->tensors, "%s%lld", i ? "," : "", (long long)dim[i]);
+        bytes = size_mul(bytes, (size_t)dim[i]);
+    }
+    w->data = size_add(w->data, bytes);
+    buf_printf(&w->tensors, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+               (unsigned long long)w->data);
+}
+
+/* The length and the header, padded with spaces so that the data is aligned to 8. */
+static void make_head(StWriter *w)
+{
+    Buf *h = &w->head;
+    if (w->begun) return;
+    w->begun = true;
+    buf_u64(h, 0);
+    buf_char(h, '{');
+    if (w->meta.n) {
+        buf_str(h, "\"__metadata__\":{");
+        buf_add(h, w->meta.s, w->meta.n);
+        buf_str(h, w->tensors.n ? "}," : "}");
+    }
+    if (w->tensors.n) buf_add(h, w->tensors.s, w->tensors.n);
+    buf_char(h, '}');
+    while (h->n % 8) buf_char(h, ' ');
+    for (int i = 0; i < 8; i++) h->s[i] = (char)((uint64_t)(h->n - 8) >> 8 * i);
+}
+
+uint64_t stw_size(StWriter *w)
+{
+    make_head(w);
+    return w->head.n + w->data;
+}
+
+static void put(StWriter *w, const void *p, size_t n)
+{
+    if (w->out) { out_write(w->out, p, n); return; }
+    for (const char *c = p; n && !w->err; ) {
+        ssize_t k = write(w->fd, c, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) { w->err = errno; break; }
+        c += k; n -= (size_t)k;
+    }
+}
+
+static void begin(StWriter *w)
+{
+    make_head(w);
+    w->chunk = xmalloc(CHUNK * sizeof(real));
+    put(w, w->head.s, w->head.n);
+}
+
+void stw_begin(StWriter *w, Out *out) { w->out = out; begin(w); }
+void stw_begin_fd(StWriter *w, int fd) { w->fd = fd; begin(w); }
+
+static void put_le(unsigned char *p, real x)
+{
+#ifdef REAL_F64
+    uint64_t u;
+#else
+    uint32_t u;
+#endif
+    memcpy(&u, &x, sizeof u);
+    for (size_t i = 0; i < sizeof u; i++) p[i] = (unsigned char)(u >> 8 * i);
+}
+
+void stw_data(StWriter *w, const real *x, int64_t n)
+{
+    w->written += (uint64_t)n * sizeof *x;
+    assert(w->written <= w->data);
+    while (n > 0) {
+        size_t k = n < CHUNK ? (size_t)n : CHUNK;
+        for (size_t i = 0; i < k; i++) put_le(w->chunk + i * sizeof *x, x[i]);
+        put(w, w->chunk, k * sizeof *x);
+        x += k; n -= (int64_t)k;
+    }
+}
+
+int stw_end(StWriter *w)
+{
+    int err = w->err;
+    assert(err || w->written == w->data);
+    buf_free(&w->meta); buf_free(&w->tensors); buf_free(&w->head);
+    free(w->chunk);
+    free(w);
+    return err;
+}
