@@ -1,0 +1,177 @@
+/* optim.c -- the step over spans of the parameter block; see optim.h. */
+#include "gpt/optim.h"
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define MUON_BETA2 0.9
+#define TMP_MAX ((size_t)256 << 20)     /* bytes; a stack that needs more goes through in parts */
+
+void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C)
+{
+    double width = pow(C / 768.0, -0.5), b = s->batch_scale;
+    double emb = s->embedding_lr * b * width, scalar = s->scalar_lr * b;
+    g[PG_LM_HEAD] = (OptimGroup){ s->unembedding_lr * b * width, 0.8, 0.96, 1e-10, 0.01 };
+    g[PG_WTE] = (OptimGroup){ emb, 0.8, 0.995, 1e-10, 0.001 };
+    g[PG_VALUE_EMBEDS] = (OptimGroup){ emb * 0.5, 0.8, 0.995, 1e-10, 0.01 };
+    g[PG_RESID] = (OptimGroup){ scalar * 0.01, 0.8, 0.95, 1e-10, 0.05 };
+    g[PG_X0] = (OptimGroup){ scalar, 0.96, 0.95, 1e-10, 0 };
+    g[PG_SMEAR] = (OptimGroup){ 0.2, 0.8, 0.95, 1e-10, 0 };
+    g[PG_MATRIX] = (OptimGroup){ s->matrix_lr * b, 0, MUON_BETA2, 0, s->weight_decay };
+}
+
+/* ---- spans. Each starts at a multiple of 16 in m2 too. */
+
+static int64_t longer_side(const Param *p) { return p->rows >= p->cols ? p->rows : p->cols; }
+
+static const Stack *stack_at(const Model *m, int i)
+{
+    for (int k = 0; k < m->nstack; k++)
+        if (m->stack[k].first == i) return &m->stack[k];
+    return NULL;
+}
+
+/* The span that begins with parameter i. */
+static OptimSpan span_from(const Model *m, int i)
+{
+    const Param *p = &m->param[i];
+    OptimSpan s = { .first = i, .count = 1, .group = p->group, .off = p->off };
+    if (p->group == PG_MATRIX) {
+        const Stack *k = stack_at(m, i);
+        assert(k && k->off == p->off);
+        s.count = k->count;
+        s.n = s.count * p->n;
+        s.n2 = s.count * longer_side(p);
+        assert(m->param[i + s.count - 1].off + p->n == s.off + s.n);       /* no gaps in a stack */
+        return s;
+    }
+    while (i + s.count < m->nparam && m->param[i + s.count].group == p->group) s.count++;
+    const Param *last = &m->param[i + s.count - 1];
+    s.n = s.n2 = last->off + last->n - s.off;
+    return s;
+}
+
+/* Fills span [m->nparam] unless it is NULL. Returns the length of m2. */
+static int64_t cut(const Model *m, OptimSpan *span, int *count)
+{
+    int64_t n2 = 0;
+    *count = 0;
+    for (int i = 0; i < m->nparam; ++*count) {
+        OptimSpan s = span_from(m, i);
+        s.off2 = n2;
+        n2 += (s.n2 + 15) / 16 * 16;
+        i += s.count;
+        if (span) span[*count] = s;
+    }
+    return n2;
+}
+
+int64_t optim_second(const Optim *o, const Param *p, int64_t *n)
+{
+    int i = (int)(p - o->m->param), k = 0;
+    while (i >= o->span[k].first + o->span[k].count) k++;
+    const OptimSpan *s = &o->span[k];
+    *n = s->group == PG_MATRIX ? longer_side(p) : p->n;
+    return s->off2 + (s->group == PG_MATRIX ? (i - s->first) * *n : p->off - s->off);
+}
+
+/* ---- memory */
+
+/* How many matrices of a stack to do at once. Each is on its own, so parts change no result. */
+static int part_of(const Ops *ops, const Stack *s)
+{
+    int part = s->count;
+    while (part > 1 && ops->muon_tmp(part, s->rows, s->cols) > TMP_MAX) part = (part + 1) / 2;
+    return part;
+}
+
+static size_t tmp_bytes(const Model *m)
+{
+    size_t most = 0;
+    for (int i = 0; i < m->nstack; i++) {
+        const Stack *s = &m->stack[i];
+        size_t n = m->ops->muon_tmp(part_of(m->ops, s), s->rows, s->cols);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static size_t reals(int64_t n) { return size_mul((size_t)n, sizeof(real)); }
+
+size_t optim_bytes(const Model *m)
+{
+    int count;
+    return size_add(size_add(reals(m->n), reals(cut(m, NULL, &count))), tmp_bytes(m));
+}
+
+Optim *optim_new(Model *m, const OptimSettings *s)
+{
+    Optim *o = xcalloc(1, sizeof *o);
+    o->m = m;
+    optim_groups(o->group, s, m->cfg.C);
+    o->span = xcalloc((size_t)m->nparam, sizeof *o->span);
+    o->n2 = cut(m, o->span, &o->nspan);
+    o->m1 = m->ops->alloc(reals(m->n));
+    o->m2 = m->ops->alloc(reals(o->n2));
+    o->ntmp = tmp_bytes(m);
+    o->tmp = o->ntmp ? m->ops->alloc(o->ntmp) : NULL;
+    return o;
+}
+
+void optim_free(Optim *o)
+{
+    if (!o) return;
+    const Ops *ops = o->m->ops;
+    ops->free(o->m1, reals(o->m->n));
+    ops->free(o->m2, reals(o->n2));
+    if (o->tmp) ops->free(o->tmp, o->ntmp);
+    free(o->span);
+    free(o);
+}
+
+/* ---- the step */
+
+static void adamw(Optim *o, const OptimSpan *s, double lr_mult)
+{
+    Model *m = o->m;
+    const OptimGroup *g = &o->group[s->group];
+    double t = (double)o->t, c1 = 1 - pow(g->beta1, t), c2 = 1 - pow(g->beta2, t);
+    m->ops->adamw(m->w + s->off, m->g + s->off, o->m1 + s->off, o->m2 + s->off2, s->n,
+                  g->lr * lr_mult, g->beta1, g->beta2, g->eps, g->wd, c1, c2);
+}
+
+static void muon(Optim *o, const OptimSpan *s, double lr_mult, double momentum, double wd)
+{
+    Model *m = o->m;
+    const OptimGroup *g = &o->group[PG_MATRIX];
+    const Stack *k = stack_at(m, s->first);
+    int64_t size = (int64_t)k->rows * k->cols, side = s->n2 / s->count;
+    double lr = g->lr * lr_mult * sqrt(fmax(1, (double)k->rows / k->cols));
+    int part = part_of(m->ops, k);
+    for (int i = 0; i < k->count; i += part) {
+        int n = k->count - i < part ? k->count - i : part;
+        int64_t at = s->off + i * size;
+        m->ops->muon(m->w + at, m->g + at, o->m1 + at, o->m2 + s->off2 + i * side, o->tmp, n,
+                     k->rows, k->cols, momentum, g->beta2, lr, wd);
+    }
+}
+
+void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
+{
+    o->t++;
+    for (int i = 0; i < o->nspan; i++) {
+        const OptimSpan *s = &o->span[i];
+        if (s->group == PG_MATRIX) muon(o, s, lr_mult, momentum, muon_wd);
+        else adamw(o, s, lr_mult);
+    }
+    model_refresh(o->m);
+}
+
+double grad_norm(Model *m)
+{
+    double sum, *dev = m->ops->alloc(sizeof *dev);
+    m->ops->sumsq(dev, m->g, m->n);
+    m->ops->get(&sum, dev, sizeof sum);
+    m->ops->free(dev, sizeof *dev);
+    return sqrt(sum);
+}
