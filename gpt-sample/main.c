@@ -10,7 +10,9 @@
 
 static const char *model_dir, *file, *output = "-", *device = "auto", *dtype = "auto";
 static StrList texts, stops;
-static Settings set = { .max_tokens = 256, .samples = 1, .top_k = 50, .temperature = 1.0, .seed = 42 };
+static Settings set = {
+    .max_tokens = 256, .samples = 1, .top_k = 50, .temperature = 1.0, .seed = 42
+};
 static int batch = 16, threads, json, jsonl, want_ids, no_bos, echo;
 
 static const Opt opts[] = {
@@ -25,10 +27,13 @@ static const Opt opts[] = {
             "at most N new tokens; the end of the context may come first"),
     OPT_INT(0, "samples", &set.samples, "N", 1, SETTING_MAX, "N samples of each prompt"),
     OPT_FLOAT(0, "temperature", &set.temperature, "X", 0, DBL_MAX, "0: always the likeliest token"),
-    OPT_INT(0, "top-k", &set.top_k, "K", 0, SETTING_MAX, "draw among the K likeliest; 0: among all"),
+    OPT_INT(0, "top-k", &set.top_k, "K", 0, SETTING_MAX,
+            "draw among the K likeliest; 0: among all"),
     OPT_LONG('s', "seed", &set.seed, "N", 0, 0x1p53, "same seed, same samples"),
-    OPT_LIST(0, "stop-token", &stops, "TOKEN", "also end at TOKEN, a special token or text that is one token"),
-    OPT_INT(0, "batch", &batch, "N", 1, 65536, "decode at most N samples at once (memory, not results)"),
+    OPT_LIST(0, "stop-token", &stops, "TOKEN",
+             "also end at TOKEN, a special token or text that is one token"),
+    OPT_INT(0, "batch", &batch, "N", 1, 65536,
+            "decode at most N samples at once (memory, not results)"),
     OPT_HEAD("Output"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_FLAG(0, "echo", &echo, "print the prompt before each sample"),
@@ -54,7 +59,8 @@ typedef struct Session {
 
 static Prompts *open_prompts(int operands, char **argv)
 {
-    if (operands > 0) die_usage("unexpected operand '%s': give a prompt with -p, a file with -f", argv[1]);
+    if (operands > 0)
+        die_usage("unexpected operand '%s': a prompt is given with -p, a file with -f", argv[1]);
     if (!model_dir) die_usage("which model? give -m DIR");
     if (texts.n && file) die_usage("-p and -f cannot be combined");
     if (texts.n && jsonl) die_usage("-p and --jsonl-in cannot be combined");
@@ -85,7 +91,8 @@ static int stop_id(Session *s, const char *name)
     s->ids.n = 0;
     tok_encode(s->enc, name, strlen(name), &s->ids);
     if (s->ids.n != 1)
-        die_usage("--stop-token '%s': not a special token, and as text it is %zu tokens, not 1", name, s->ids.n);
+        die_usage("--stop-token '%s': neither a special token nor text of one token (but of %zu)",
+                  name, s->ids.n);
     return (int)s->ids.id[0];
 }
 
@@ -112,11 +119,12 @@ static void encode(Session *s, const Prompt *p)
     }
     uint64_t bad = tok_encode(s->enc, p->text, p->n, &s->ids);
     if (bad)
-        warn("%s: not valid UTF-8: %llu replacement characters put in", p->where, (unsigned long long)bad);
+        warn("%s: not valid UTF-8: %llu replacement characters put in", p->where,
+             (unsigned long long)bad);
     if (s->ids.n == 0) die("%s: an empty prompt needs <|bos|>: omit --no-bos", p->where);
     if (s->ids.n > (size_t)T)
-        die("%s: the prompt is %zu tokens%s, but the context of %s is %d: shorten the prompt", p->where,
-            s->ids.n, no_bos ? "" : " with <|bos|>", model_dir, T);
+        die("%s: the prompt is %zu tokens%s, but the context of %s is %d: shorten the prompt",
+            p->where, s->ids.n, no_bos ? "" : " with <|bos|>", model_dir, T);
 }
 
 /* What names a prompt's random numbers: its ids, and how many equal prompts came before. So a
@@ -177,8 +185,9 @@ int main(int argc, char **argv)
     if (count == 0) die("%s: no prompts", prompts_name(prompts));
     out_close(out);
     const Gen *g = s.gen;
-    note(2, "%llu prompts; %lld prompt tokens, %.1f/s; %lld new tokens, %.1f/s", (unsigned long long)count,
-         (long long)g->prompt_tokens, per_second(g->prompt_tokens, g->prompt_seconds),
+    note(2, "%llu prompts; %lld prompt tokens, %.1f/s; %lld new tokens, %.1f/s",
+         (unsigned long long)count, (long long)g->prompt_tokens,
+         per_second(g->prompt_tokens, g->prompt_seconds),
          (long long)g->new_tokens, per_second(g->new_tokens, g->new_seconds));
     close_session(&s);
     prompts_free(prompts);

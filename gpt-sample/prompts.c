@@ -108,8 +108,9 @@ static bool next_line(Prompts *p, Prompt *out)
         if (!in_line(p->in, &p->line)) return false;
         out->text = p->line.n ? p->line.s : "";
         out->n = p->line.n;
-        if (p->json && in_lineno(p->in) == 1 && out->n >= 3 && !memcmp(out->text, "\xef\xbb\xbf", 3)) {
-            out->text += 3;                     /* a byte-order mark is no JSON */
+        if (p->json && in_lineno(p->in) == 1 && out->n >= 3 &&
+            memcmp(out->text, "\xef\xbb\xbf", 3) == 0) {      /* a byte-order mark is no JSON */
+            out->text += 3;
             out->n -= 3;
         }
     } while (p->json && (out->n == 0 || blank(&p->line)));

@@ -74,7 +74,9 @@ static void stream(Writer *w, Slot *s)
 
 static int is_result(const Json *member)
 {
-    static const char *const names[] = { "index", "text", "tokens", "prompt_tokens", "finish_reason", "ids" };
+    static const char *const names[] = {
+        "index", "text", "tokens", "prompt_tokens", "finish_reason", "ids"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (member->key_len == strlen(names[i]) && !memcmp(member->key, names[i], member->key_len))
             return 1;
@@ -109,7 +111,8 @@ static void write_json(Writer *w, const Slot *s, int sample)
     buf_printf(b, ",\"prompt_tokens\":%d,\"tokens\":%lld", w->prompt_tokens, (long long)s->tokens);
     if (w->flags & W_IDS) {
         buf_str(b, ",\"ids\":[");
-        for (size_t i = 0; i < s->ids.n; i++) buf_printf(b, i ? ",%u" : "%u", (unsigned)s->ids.id[i]);
+        for (size_t i = 0; i < s->ids.n; i++)
+            buf_printf(b, i ? ",%u" : "%u", (unsigned)s->ids.id[i]);
         buf_char(b, ']');
     }
     buf_printf(b, ",\"finish_reason\":\"%s\"}\n", s->stopped ? "stop" : "length");

@@ -10,10 +10,11 @@
 
 typedef struct Writer Writer;
 
-enum { W_JSON = 1, W_IDS = 2, W_ECHO = 4 };     /* W_IDS: JSON with "ids"; W_ECHO: text after its prompt */
+enum { W_JSON = 1, W_IDS = 2, W_ECHO = 4 };     /* JSON; with "ids"; text after its prompt */
 Writer *writer_new(Out *out, const Tok *tok, int flags, int terminal);
 void writer_free(Writer *w);
-/* The samples that follow belong to p, which has n tokens; at most `open` are unfinished at once. */
+/* The samples that follow belong to p, which has n tokens; at most `open` are unfinished
+ * at once. */
 void writer_prompt(Writer *w, const Prompt *p, int n, int open);
 void writer_token(void *w, int sample, int id);         /* the callbacks of a GenJob */
 void writer_end(void *w, int sample, int id);

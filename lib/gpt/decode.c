@@ -21,8 +21,6 @@ static size_t kv_bytes(const Cache *c)      /* of one layer's k (or v) */
 Cache *cache_new(const Model *m, int B, int M)
 {
     assert(B > 0 && M > 0);
-    if (M > m->rope_T)
-        die("a cache of %d positions, but the model's rotary table has %d", M, m->rope_T);
     const Ops *ops = m->ops;
     Cache *c = xcalloc(1, sizeof *c);
     *c = (Cache){ .m = m, .B = B, .M = M, .cap = B };
@@ -117,7 +115,7 @@ void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
 
 /* ---- sampling ------------------------------------------------------------- */
 
-enum { PREFILL = 512 };                     /* tokens of a prompt fed at once: bounds the activations */
+enum { PREFILL = 512 };             /* tokens of a prompt fed at once: bounds the activations */
 
 typedef struct Row { int sample, dead; Rng rng; } Row;
 
@@ -180,8 +178,8 @@ static int step(Gen *g, const GenJob *j, Row *r, const real *logits, int made, i
 {
     int id = pick(&j->pick, logits, g->m->cfg.V, &r->rng, g->tmp);
     if (id < 0)
-        die("%s: the model's logits are not finite (token %d after a prompt of %d): its weights are "
-            "damaged or its training diverged", j->model, made + 1, j->n);
+        die("%s: the model's logits are not finite (token %d after a prompt of %d): its "
+            "weights are damaged or its training diverged", j->model, made + 1, j->n);
     g->new_tokens++;
     int stop = j->stop && j->stop[id];
     if (!stop) j->token(j->arg, r->sample, id);

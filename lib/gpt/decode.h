@@ -7,9 +7,9 @@
  *
  * A Gen generates samples that continue a prompt: one prefill, whose cache row is copied for each
  * sample, then all samples of a batch advance together, one token at a time. Each sample draws from
- * its own stream of random numbers. A sample that has ended leaves the batch. What is generated does
- * not depend on the batch size or on what was generated before. Dies if the model's logits are not
- * finite, naming it.
+ * its own stream of random numbers, so that it does not depend on which others are drawn beside it
+ * or were drawn before. A sample that has ended leaves the batch. Dies if the model's logits are
+ * not finite, naming it.
  */
 #ifndef GPT_DECODE_H
 #define GPT_DECODE_H
@@ -26,13 +26,14 @@ struct Cache {
     Act **k, **v;                   /* per layer, device [cap,M,K,D] */
 };
 
-Cache *cache_new(const Model *m, int B, int M);     /* M at most the positions the model's rope table has */
+Cache *cache_new(const Model *m, int B, int M);
 void cache_free(Cache *c);                          /* NULL is fine */
-void cache_reset(Cache *c, int row);                                /* length 0 */
+void cache_reset(Cache *c, int row);                /* length 0 */
 void cache_rows(Cache *c, int B);                   /* use only rows [0,B) from now on, B <= cap */
-void cache_copy_row(Cache *to, int row, const Cache *from, int from_row);   /* its M may differ; len must fit */
-/* Feed T ids (host, [B,T]) to all rows; logits of each row's last position to host [B,V]. T + len <= M.
- * Returns nothing to the caller but logits; NULL logits: not wanted. Resets the tape before and after. */
+/* M of the two may differ; the length copied must fit. */
+void cache_copy_row(Cache *to, int row, const Cache *from, int from_row);
+/* Feed T ids (host, [B,T]) to all rows, T + len <= M; logits of each row's last position to host
+ * [B,V], or NULL: not wanted. The tape is reset before and after. */
 void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits);
 
 typedef struct GenJob {
@@ -44,7 +45,7 @@ typedef struct GenJob {
     uint64_t seed, stream;          /* sample s draws from (seed, hash of stream and s) */
     const unsigned char *stop;      /* [V]: 1 is an end token; NULL: there are none */
     void (*token)(void *arg, int sample, int id);       /* never an end token */
-    void (*end)(void *arg, int sample, int id);         /* the end token drawn; -1: no room for more */
+    void (*end)(void *arg, int sample, int id);         /* the end token drawn; -1: no room */
     void *arg;
 } GenJob;
 

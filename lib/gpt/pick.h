@@ -5,8 +5,8 @@
 #include "ops/ops.h"
 
 typedef struct Pick {
-    double temperature;             /* 0: the largest logit, the smallest id on ties; not negative, not NaN */
-    int top_k;                      /* 0, or >= V: no limit; ties at the border are kept by smallest id */
+    double temperature;             /* >= 0; 0: the largest logit, the smallest id on ties */
+    int top_k;                      /* 0, or >= V: no limit; of ties the smallest ids are kept */
 } Pick;
 
 /* logits [V]; tmp [V] scratch of the caller's. Ids are drawn with one rng_uniform() (none at
