@@ -221,15 +221,20 @@ Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n)
     return t;
 }
 
-void tok_save(const Tok *t, const char *path)
+void tok_write(const Tok *t, Out *o)
 {
     Buf b = {0};
     write_image(t, &b);
     buf_u64(&b, t->hash);
-    Out *o = out_open(path, OUT_BINARY);
     out_write(o, b.s, b.n);
-    out_close(o);
     buf_free(&b);
+}
+
+void tok_save(const Tok *t, const char *path)
+{
+    Out *o = out_open(path, OUT_BINARY);
+    tok_write(t, o);
+    out_close(o);
 }
 
 typedef struct Cursor { const char *s; size_t n, i; const char *name; } Cursor;

@@ -26,6 +26,8 @@ Tok *tok_load(const char *path);
 /* Merge k makes id 256 + k of two smaller ids. Adds the nine specials; dies on impossible merges. */
 Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n);
 void tok_save(const Tok *t, const char *path);                  /* atomic */
+struct Out;
+void tok_write(const Tok *t, struct Out *o);                    /* to an output that is open */
 void tok_free(Tok *t);
 
 int tok_vocab(const Tok *t);                    /* all ids, special ones included */
