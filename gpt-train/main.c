@@ -1,0 +1,246 @@
+/* gpt-train -- trains a GPT on row shards: options, what is there already, the plan, then run.c. */
+#include "base/progress.h"
+#include "gpt/ckpt.h"
+#include "options.h"
+#include "run.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static Arena keep;                      /* program: what came from state.json */
+
+/* The folder and those above it, as mkdir -p. */
+static void make_dir(const char *path)
+{
+    char *s = xstrdup(path);
+    for (char *p = s + 1; ; p++) {
+        char c = *p;
+        if (c && c != '/') continue;
+        *p = 0;
+        if (mkdir(s, 0777) && errno != EEXIST) die("%s:", s);
+        *p = c;
+        if (!c) break;
+    }
+    struct stat st;
+    if (stat(s, &st)) die("%s:", s);
+    if (!S_ISDIR(st.st_mode)) die("%s: is not a directory", s);
+    free(s);
+}
+
+static void open_output(void)
+{
+    make_dir(opt.out);
+    if (!opt.resume && !opt.force && ckpt_exists(opt.out))
+        die("%s: holds a model already: go on with --resume, or overwrite it with --force", opt.out);
+    if (opt.resume && !ckpt_exists(opt.out)) die("%s: nothing to resume: no model here", opt.out);
+}
+
+/* state.json of the run to resume; its options become ours. */
+static const Json *open_state(char **file)
+{
+    *file = xasprintf("%s/state.json", opt.out);
+    const Json *j = ckpt_state(opt.out, &keep);
+    if (!j)
+        die("%s: weights only, no state to resume: start a new run from them with --init %s -o ANOTHER", opt.out, opt.out);
+    const Json *o = json_get(j, "options");
+    if (!o || o->kind != J_OBJ) die("%s: 'options' is missing", *file);
+    options_restore(o, *file, &keep);
+    return j;
+}
+
+static Tok *open_tok(char **path)
+{
+    const char *from = opt.resume ? opt.out : opt.init;
+    Tok *t;
+    if (opt.tok) {
+        *path = xstrdup(opt.tok);
+        t = tok_load(opt.tok);
+        if (opt.resume) {
+            Tok *old = ckpt_tok(opt.out);
+            if (tok_hash(old) != tok_hash(t))
+                die("%s: tokenizer %016" PRIx64 ", but the run in %s has %016" PRIx64, opt.tok, tok_hash(t), opt.out,
+                    tok_hash(old));
+            tok_free(old);
+        }
+    } else {
+        t = ckpt_tok(from);
+        *path = ckpt_path(from, "tokenizer.tok");
+    }
+    return t;
+}
+
+/* A model that is there already: options on the command line must not say otherwise. */
+static void same(const char *name, int given, int there, const char *dir)
+{
+    if (opt_given(name) && given != there)
+        die_usage("--%s: %d, but the model in %s has %d", name, given, dir, there);
+}
+
+static Config config_from(const char *dir)
+{
+    Config c = ckpt_config(dir);
+    same("depth", opt.depth, c.L, dir);
+    same("head-dim", opt.head_dim, c.C / c.H, dir);
+    same("max-seq-len", opt.T, c.T, dir);
+    if (opt_given("window-pattern") && strcmp(opt.window, c.window))
+        die_usage("--window-pattern: %s, but the model in %s has %s", opt.window, dir, c.window);
+    opt.depth = c.L;
+    opt.head_dim = c.C / c.H;
+    Config dial = config_depth(c.L, opt.aspect_ratio, opt.head_dim, c.T, c.V, c.window);
+    if (dial.C != c.C) {
+        if (opt_given("aspect-ratio"))
+            die_usage("--aspect-ratio: %d makes %d channels, but the model in %s has %d", opt.aspect_ratio, dial.C, dir, c.C);
+        opt.aspect_ratio = c.C / c.L;
+    }
+    return c;
+}
+
+static Config choose_config(const Data *train, int V)
+{
+    if (opt.resume || opt.init) return config_from(opt.resume ? opt.out : opt.init);
+    if (train && opt.T && (uint32_t)opt.T != train->head.T)
+        die("%s: rows of T %" PRIu32 ", but --max-seq-len is %d", train->path[0], train->head.T, opt.T);
+    if (train && train->head.T > 1 << 24) die("%s: rows of T %" PRIu32 " are too long", train->path[0], train->head.T);
+    int T = train ? (int)train->head.T : opt.T ? opt.T : 2048;
+    return config_depth(opt.depth, opt.aspect_ratio, opt.head_dim, T, V, opt.window);
+}
+
+static void say_plan(const Run *r)
+{
+    const Plan *p = &r->plan;
+    note(1, "depth %d, width %d, %.1f M parameters, T %d; %s, %s", p->cfg.L, p->cfg.C, (double)p->params / 1e6, p->cfg.T,
+         r->ops->name, r->ops->dtype);
+    note(1, "%" PRId64 " steps of %" PRId64 " tokens (%" PRId64 " x %d rows); %" PRIu64
+         " rows of data, %.3g epochs; %.2g GB of memory, %.2g FLOPs in all", p->a.steps, p->a.total_batch, p->accum, p->B,
+         r->train->head.rows, (double)p->a.steps * (double)p->rows / (double)r->train->head.rows, p->mem_total / 1e9,
+         p->a.flops_per_token * (double)p->a.total_tokens);
+    double ram = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (!strncmp(r->ops->name, "cpu", 3) && p->mem_total > ram)
+        warn("needs %.1f GB of memory; this machine has %.1f", p->mem_total / 1e9, ram / 1e9);
+    if (opt.val.n == 0 && opt_given("eval-every")) warn("--eval-every: no --val to evaluate");
+}
+
+static void dry_run(void)
+{
+    Plan p;
+    char *path = NULL;
+    Tok *tok = opt.tok || opt.init ? open_tok(&path) : NULL;
+    Data *train = opt.train.n ? data_open(&opt.train) : NULL;
+    int V = tok ? tok_vocab(tok) : train && !opt_given("vocab-size") ? (int)train->head.vocab : opt.vocab;
+    Config c = choose_config(train, V);
+    if (tok && c.V != V) die("%s: vocabulary %d, but the tokenizer's is %d", opt.init, c.V, V);
+    if (train && tok) data_require(train, tok_hash(tok), V, c.T);
+    plan_make(&p, &c);
+    plan_count(&p);
+    Buf b = {0};
+    if (opt.json) {
+        buf_char(&b, '{');
+        plan_json(&p, train ? train->head.rows : 0, &b);
+        buf_str(&b, ", \"options\": ");
+        options_json(&b);
+        buf_str(&b, "}\n");
+    } else {
+        plan_text(&p, train ? train->head.rows : 0, &b);
+    }
+    Out *out = out_open("-", 0);
+    out_write(out, b.s, b.n);
+    out_close(out);
+    buf_free(&b);
+    data_free(train);
+    if (tok) tok_free(tok);
+    free(path);
+}
+
+static void open_data(Run *r, const Json *state, const char *file, const Config *c)
+{
+    int V = tok_vocab(r->tok);
+    if (c->V != V)
+        die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c->V, V);
+    data_require(r->train, tok_hash(r->tok), V, c->T);
+    r->train_print = data_print(r->train);
+    if (state) state_data(r, state, file);
+    if (opt.val.n && opt.eval_every) {
+        r->val = data_open(&opt.val);
+        data_require(r->val, tok_hash(r->tok), V, c->T);
+    }
+}
+
+/* Weights and optimizer: from the run, from --init, or new. */
+static void open_model(Run *r)
+{
+    const char *from = opt.resume ? opt.out : opt.init;
+    if (from) {
+        r->m = ckpt_model(from, r->ops, 1);
+    } else {
+        r->m = model_new(r->ops, &r->plan.cfg, 1);
+        model_init(r->m, (uint64_t)opt.seed);
+    }
+    r->o = optim_new(r->m, &r->plan.os);
+    if (opt.resume) ckpt_optim(opt.out, r->o);
+}
+
+static void close_run(Run *r)
+{
+    size_t T = (size_t)r->plan.cfg.T, N = (size_t)r->plan.B * T;
+    gen_free(r->gen);
+    if (r->val) bpb_eval_free(&r->eval);
+    r->ops->free(r->dx, N * sizeof *r->dx);
+    r->ops->free(r->dy, N * sizeof *r->dy);
+    r->ops->free(r->dloss, (size_t)r->plan.rows * T * sizeof *r->dloss);
+    tape_free(&r->tape);
+    optim_free(r->o);
+    model_free(r->m);
+    free(r->x);
+    free(r->y);
+    free(r->loss);
+    data_free(r->train);
+    data_free(r->val);
+    tok_free(r->tok);
+    free(r->tok_path);
+    buf_free(&r->line);
+    arena_free(&keep);
+}
+
+static int train(void)
+{
+    Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN } };
+    char *file = NULL;
+    const Json *state = NULL;
+    open_output();
+    if (opt.resume) state = open_state(&file);
+    if (state) state_restore(&r, state, file);
+    r.ops = ops_open(opt.device, opt.dtype, opt.threads);
+    opt.dtype = r.ops->dtype;
+    r.tok = open_tok(&r.tok_path);
+    r.train = data_open(&opt.train);
+    Config c = choose_config(r.train, tok_vocab(r.tok));
+    open_data(&r, state, file, &c);
+    plan_make(&r.plan, &c);
+    plan_count(&r.plan);
+    say_plan(&r);
+    if (r.st.step > r.plan.a.steps) die("%s: step %" PRId64 " of %" PRId64, file, r.st.step, r.plan.a.steps);
+    open_model(&r);
+    run_buffers(&r);
+    r.out = out_open("-", 0);
+    metrics_config(&r);
+    int sig = run_loop(&r);
+    out_close(r.out);
+    close_run(&r);
+    free(file);
+    return sig;
+}
+
+int main(int argc, char **argv)
+{
+    options_parse(argc, argv);
+    if (opt.dry_run) {
+        dry_run();
+        return 0;
+    }
+    int sig = train();
+    return sig ? 128 + sig : 0;
+}

@@ -1,0 +1,79 @@
+/* Metrics: JSON Lines on stdout, one record per step. */
+#include "options.h"
+#include "run.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static void num(Buf *b, const char *key, double x)
+{
+    buf_printf(b, ", \"%s\": ", key);
+    json_num(b, x);
+}
+
+static void end_line(Run *r)
+{
+    buf_str(&r->line, "}\n");
+    out_write(r->out, r->line.s, r->line.n);
+    out_flush(r->out);
+}
+
+void metrics_config(Run *r)
+{
+    Buf *b = &r->line;
+    buf_clear(b);
+    buf_str(b, "{\"config\": {");
+    plan_json(&r->plan, r->train->head.rows, b);
+    buf_printf(b, ", \"start_step\": %" PRId64 ", \"tokenizer\": \"%016" PRIx64 "\", \"device\": ", r->st.step,
+               tok_hash(r->tok));
+    json_str(b, r->ops->name, strlen(r->ops->name));
+    buf_printf(b, ", \"dtype\": \"%s\", \"threads\": %d, \"options\": ", r->ops->dtype, opt.threads);
+    options_json(b);
+    buf_str(b, ", \"version\": ");
+    json_str(b, opt_version(), strlen(opt_version()));
+    buf_char(b, '}');
+    end_line(r);
+}
+
+static void add_val(Buf *b, const Bpb *v)
+{
+    num(b, "val_bpb", bpb_value(v));
+    num(b, "val_loss", bpb_loss(v));
+}
+
+void metrics_step(Run *r, const StepLog *s, const Bpb *val)
+{
+    Buf *b = &r->line;
+    buf_clear(b);
+    buf_printf(b, "{\"step\": %" PRId64, r->st.step);
+    num(b, "epoch", (double)r->st.pos / (double)r->train->head.rows);
+    buf_printf(b, ", \"tokens\": %" PRIu64, r->st.pos * (uint64_t)r->plan.cfg.T);
+    num(b, "loss", s->loss);
+    num(b, "lr_mult", s->lr_mult);
+    num(b, "momentum", s->momentum);
+    num(b, "weight_decay", s->weight_decay);
+    num(b, "grad_norm", s->grad_norm);
+    buf_printf(b, ", \"tok_per_s\": %.1f, \"dt\": %.6f", s->seconds > 0 ? (double)s->tokens / s->seconds : 0, s->seconds);
+    if (r->st.skipped) buf_printf(b, ", \"skipped_steps\": %" PRId64, r->st.skipped);
+    if (val) add_val(b, val);
+    end_line(r);
+}
+
+void metrics_eval(Run *r, const Bpb *val)
+{
+    buf_clear(&r->line);
+    buf_printf(&r->line, "{\"step\": %" PRId64, r->st.step);
+    add_val(&r->line, val);
+    end_line(r);
+}
+
+void metrics_sample(Run *r, const char *prompt, const char *text, size_t n)
+{
+    Buf *b = &r->line;
+    buf_clear(b);
+    buf_printf(b, "{\"step\": %" PRId64 ", \"prompt\": ", r->st.step);
+    json_str(b, prompt, strlen(prompt));
+    buf_str(b, ", \"sample\": ");
+    json_str(b, text, n);
+    end_line(r);
+}

@@ -1,0 +1,122 @@
+#include "plan.h"
+#include "options.h"
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+
+#define MICRO_TOKENS 8192       /* B * T that is chosen; larger gains little on a CPU and takes memory */
+
+/* nanochat's scaling laws measure every model against the one of depth 12. */
+static void sizes(Plan *p, int64_t batch)
+{
+    const Config *c = &p->cfg;
+    Config d12 = config_depth(12, opt.aspect_ratio, c->C / c->H, c->T, c->V, c->window);
+    p->a = (AutoSizes){
+        .scaling_params = config_scaling_params(c), .scaling_params_d12 = config_scaling_params(&d12),
+        .ratio = opt.ratio, .flops_per_token = config_flops_per_token(c), .target_flops = opt.target_flops,
+        .steps_given = opt.steps, .batch_given = batch, .weight_decay = opt.weight_decay,
+    };
+    auto_sizes(&p->a);
+}
+
+static int64_t nearest_multiple(int64_t x, int64_t of)
+{
+    int64_t k = (x + of / 2) / of;
+    return (k ? k : 1) * of;
+}
+
+static int largest_divisor(int64_t n, int64_t at_most)
+{
+    int64_t d = at_most < 1 ? 1 : at_most < n ? at_most : n;
+    while (n % d) d--;
+    return (int)d;
+}
+
+/* The total batch as given must be whole micro-batches; an automatic one is made so. */
+static void fit_batch(Plan *p)
+{
+    int64_t T = p->cfg.T, micro = opt.B ? opt.B * T : T, total = opt.total_batch;
+    if (total && total % micro) {
+        if (opt.B)
+            die_usage("--total-batch-size: %" PRId64 " is not a multiple of --device-batch-size %d times T %" PRId64
+                      " = %" PRId64 " tokens", total, opt.B, T, micro);
+        die_usage("--total-batch-size: %" PRId64 " is not a multiple of T, %" PRId64 " tokens", total, T);
+    }
+    p->B = opt.B;
+    if (!total) {
+        int64_t at_first = p->a.total_batch;
+        if (p->B > at_first / T && p->B > 1) {
+            p->B = at_first / T ? (int)(at_first / T) : 1;
+            note(1, "--device-batch-size: %d rows are more than the automatic total batch of %" PRId64
+                 " tokens; taking %d", opt.B, at_first, p->B);
+        }
+        total = nearest_multiple(at_first, p->B ? p->B * T : T);
+        if (total != at_first) {
+            note(1, "automatic total batch: %" PRId64 " tokens made %" PRId64 ", whole micro-batches", at_first, total);
+            sizes(p, total);
+        }
+    }
+    p->rows = total / T;
+    if (!p->B) p->B = largest_divisor(p->rows, MICRO_TOKENS / T);
+    p->accum = p->rows / p->B;
+    if (p->B * T > INT_MAX / 4) die_usage("--device-batch-size: %d rows of T %" PRId64 " are too many", p->B, T);
+}
+
+void plan_make(Plan *p, const Config *cfg)
+{
+    *p = (Plan){ .cfg = *cfg };
+    const char *bad = config_check(cfg);
+    if (bad) die_usage("no such model: %s", bad);
+    sizes(p, opt.total_batch);
+    fit_batch(p);
+    if (p->a.steps < 1)
+        die_usage("the horizon is less than one step of %" PRId64 " tokens: give --steps or a smaller --total-batch-size",
+                  p->a.total_batch);
+    p->os = (OptimSettings){
+        .embedding_lr = opt.embedding_lr, .unembedding_lr = opt.unembedding_lr, .matrix_lr = opt.matrix_lr,
+        .scalar_lr = opt.scalar_lr, .batch_scale = p->a.batch_lr_scale, .weight_decay = p->a.weight_decay_scaled,
+    };
+    optim_groups(p->group, &p->os, cfg->C);
+    p->params = config_params(cfg, -1);
+    opt.depth = cfg->L;
+    opt.head_dim = cfg->C / cfg->H;
+    opt.window = cfg->window;
+    opt.T = cfg->T;
+    opt.B = p->B;
+    opt.total_batch = p->a.total_batch;
+    opt.steps = p->a.steps;
+    if (!opt.eval_tokens) opt.eval_tokens = 8 * p->a.total_batch;
+}
+
+/* One micro-batch and one optimizer step on a back-end that only adds up. */
+void plan_count(Plan *p)
+{
+    OpsCount n = {0};
+    const Ops *ops = ops_count(&n);
+    int N = p->B * p->cfg.T;
+    Model *m = model_new(ops, &p->cfg, 1);
+    p->mem_weights = (double)m->n * sizeof(real) + (m->c == (Act *)m->w ? 0 : (double)m->n * (double)ops->act_size);
+    p->mem_grads = (double)m->n * sizeof(real);
+    Optim *o = optim_new(m, &p->os);
+    p->mem_optim = (double)optim_bytes(m);
+    int *x = ops->alloc((size_t)N * sizeof *x), *y = ops->alloc((size_t)N * sizeof *y);
+    real *loss = ops->alloc(size_mul((size_t)p->rows, (size_t)p->cfg.T * sizeof *loss));
+    Tape t;
+    tape_init(&t, ops);
+    t.on = 1;
+    Var *h = model_forward(m, &t, x, p->B, p->cfg.T, NULL);
+    model_loss(m, &t, h, y, NULL, N, loss, 1);
+    tape_backward(&t);
+    p->flops_fwd = n.flops_fwd;
+    p->flops_bwd = n.flops_bwd;
+    p->mem_acts = (double)t.peak;
+    optim_step(o, 1, 0.9, 0);
+    p->flops_opt = n.flops_opt;
+    p->mem_total = (double)n.mem_peak;
+    tape_free(&t);
+    ops->free(x, (size_t)N * sizeof *x);
+    ops->free(y, (size_t)N * sizeof *y);
+    ops->free(loss, (size_t)p->rows * (size_t)p->cfg.T * sizeof *loss);
+    optim_free(o);
+    model_free(m);
+}

@@ -1,0 +1,60 @@
+/* run.h -- one training run: what it holds, its step, its loop, its records. */
+#ifndef TRAIN_RUN_H
+#define TRAIN_RUN_H
+#include "gpt/bpb.h"
+#include "gpt/decode.h"
+#include "plan.h"
+
+/* What a resume needs besides weights and optimizer. Random numbers need no place here: every one is
+ * drawn from a stream named by the seed and what it is for. Nothing here depends on the clock. */
+typedef struct RunState {
+    int64_t step;                   /* steps done */
+    uint64_t pos;                   /* rows taken: epoch pos / rows, row pos % rows */
+    int64_t skipped;                /* steps without a target that counts */
+    uint64_t targets;               /* targets trained on */
+    double loss_ema;                /* of the steps' losses, factor 0.9, biased to 0 at the start */
+    double val_bpb, best_bpb;       /* NaN: not evaluated yet */
+} RunState;
+
+typedef struct Run {
+    Plan plan;
+    RunState st;
+    const Ops *ops;
+    Model *m; Optim *o;
+    Tok *tok; char *tok_path;
+    Data *train, *val;              /* val NULL: none */
+    uint64_t train_print;           /* data_print(train) */
+    Tape tape;
+    int32_t *x, *y;                 /* host [B,T]: the micro-batch */
+    int *dx, *dy;                   /* device, the same */
+    real *loss, *dloss;             /* [rows,T] of the whole step; host, device */
+    BpbEval eval;
+    Gen *gen;                       /* made for the first sample */
+    Out *out;                       /* metrics */
+    Buf line;                       /* the record being written */
+} Run;
+
+/* One step's numbers, for its record. loss is NaN for a step that had no target. */
+typedef struct StepLog { double loss, lr_mult, momentum, weight_decay, grad_norm, seconds; uint64_t tokens; } StepLog;
+
+void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */
+/* To the end, or to --stop-at, or to a signal; saves. Returns the signal, or 0. */
+int run_loop(Run *r);
+
+/* state.c */
+void state_json(const Run *r, Buf *b);
+/* Fills r->st from state.json; dies naming the file if it is not what it must be. options_restore() is
+ * for the "options" member, state_data() for the check that the rows are the same. */
+void state_restore(Run *r, const Json *j, const char *file);
+void state_data(const Run *r, const Json *j, const char *file);
+
+/* metrics.c: one JSON object a line, flushed */
+void metrics_config(Run *r);
+void metrics_step(Run *r, const StepLog *s, const Bpb *val);   /* val NULL: not evaluated now */
+void metrics_eval(Run *r, const Bpb *val);                     /* before the first step */
+void metrics_sample(Run *r, const char *prompt, const char *text, size_t n);
+
+/* sample.c: continues every prompt greedily, to stderr and to the metrics */
+void sample_all(Run *r);
+
+#endif
