@@ -308,6 +308,7 @@ int opt_parse(int argc, char **argv, const char *synopsis, const char *about, co
     if (argc > 0) prog = slash ? slash + 1 : argv[0];
     io_init();
     table = opts;
+    ntable = 0;
     while (opts[ntable].kind != O_END) ntable++;
     given = arena_alloc(&keep, ((size_t)ntable + 1) * sizeof *given);
     in_config = arena_alloc(&keep, ((size_t)ntable + 1) * sizeof *in_config);

@@ -118,6 +118,7 @@ void opt_help(const char *synopsis, const char *about, const Opt *opts, const Op
     }
     wrap(about, 0, 0);
     int col = widest(&b, common, widest(&b, opts, 0)) + 2;
+    if (opts->kind != O_HEAD && opts->kind != O_END) printf("\nOptions:\n");
     list(&b, opts, NULL, true, col);
     printf("\nIn every tool:\n");
     list(&b, common, opts, false, col);
