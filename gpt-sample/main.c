@@ -41,7 +41,7 @@ static const Opt opts[] = {
     OPT_FLAG(0, "ids", &want_ids, "with the token ids; implies --json"),
     OPT_HEAD("Machine"),
     OPT_STR('d', "device", &device, "DEVICE", "auto, cpu, cuda or cuda:N"),
-    OPT_STR(0, "dtype", &dtype, "TYPE", "auto or fp32"),
+    OPT_CHOICE(0, "dtype", &dtype, "auto|fp32", "number type of activations"),
     OPT_INT('j', "threads", &threads, "N", 0, 4096, "0: all there are"),
     OPT_END
 };

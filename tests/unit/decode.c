@@ -6,7 +6,7 @@
 #include <math.h>
 
 enum { V = 37, T = 192, LONG = 170 };       /* windows 128, 192, 192: LONG passes the short one */
-static const double tol = sizeof(real) == 8 ? 1e-12 : 2e-5;
+static const double tol = sizeof(real) == 8 ? 1e-12 : 5e-5;
 static const Ops *ops;
 static Model *m;
 static Tape tape;
@@ -224,24 +224,24 @@ static void independence(void)
 {
     static Got a, b;
     static const int batch[] = { 1, 3, 7, 40 };
-    unsigned char stop[V] = { [3] = 1, [8] = 1, [30] = 1 };
+    unsigned char stop[V] = { [3] = 1, [30] = 1 };
     Gen *g = gen_new(m);
-    GenJob j = job(&a, 10, SAMPLES, 100);
+    GenJob j = job(&a, 10, SAMPLES, 30);
     j.stop = stop;
     gen_run(g, &j);
     int stopped = 0, full = 0, printed = 0, distinct = 0;
     for (int s = 0; s < SAMPLES; s++) {
         stopped += a.end[s] >= 0 && stop[a.end[s]];
-        full += a.end[s] == -1 && a.n[s] == 100;
+        full += a.end[s] == -1 && a.n[s] == 30;
         for (int i = 0; i < a.n[s]; i++) printed += stop[a.id[s][i]];
         distinct += s > 0 && memcmp(a.id[s], a.id[s - 1], sizeof a.id[s]) != 0;
     }
-    ok(stopped + full == SAMPLES && stopped > 5 && !a.bad, "%d samples stop, %d are full",
+    ok(stopped + full == SAMPLES && stopped > 5 && full > 5 && !a.bad, "%d samples stop, %d are full",
        stopped, full);
     ok(printed == 0, "end tokens are not handed on");
     ok(distinct >= SAMPLES - 3, "samples of one prompt differ");
     for (int i = 0; i < 4; i++) {
-        GenJob k = job(&b, 10, SAMPLES, 100);
+        GenJob k = job(&b, 10, SAMPLES, 30);
         k.stop = stop;
         k.batch = batch[i];
         gen_run(g, &k);
@@ -250,15 +250,15 @@ static void independence(void)
     GenJob other = job(&b, 150, 5, 20);         /* something else in between, then a fresh Gen */
     other.prompt = text + 3;
     gen_run(g, &other);
-    GenJob k = job(&b, 10, SAMPLES, 100);
+    GenJob k = job(&b, 10, SAMPLES, 30);
     k.stop = stop;
     gen_run(g, &k);
     ok(!memcmp(&a, &b, sizeof a), "after another prompt: the same samples");
-    GenJob few = job(&b, 10, 4, 100);
+    GenJob few = job(&b, 10, 4, 30);
     few.stop = stop;
     gen_run(g, &few);
     ok(!memcmp(a.id, b.id, 4 * sizeof a.id[0]), "the first four of forty = four alone");
-    GenJob seed = job(&b, 10, 4, 100);
+    GenJob seed = job(&b, 10, 4, 30);
     seed.seed = 6;
     gen_run(g, &seed);
     ok(memcmp(a.id, b.id, 4 * sizeof a.id[0]) != 0, "another seed, other samples");
