@@ -1,42 +1,29 @@
 /* gpt-train -- trains a GPT on row shards: options, what is there already, the plan, then run.c. */
-#include "base/progress.h"
 #include "gpt/ckpt.h"
 #include "options.h"
 #include "run.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static Arena keep;                      /* program: what came from state.json */
 
-/* The folder and those above it, as mkdir -p. */
-static void make_dir(const char *path)
+/* What there is must be what was asked for. Looked at once before the inputs are read, so that a mistake
+ * is told at once and leaves nothing behind, and once more under the lock. */
+static void check_output(void)
 {
-    char *s = xstrdup(path);
-    for (char *p = s + 1; ; p++) {
-        char c = *p;
-        if (c && c != '/') continue;
-        *p = 0;
-        if (mkdir(s, 0777) && errno != EEXIST) die("%s:", s);
-        *p = c;
-        if (!c) break;
-    }
-    struct stat st;
-    if (stat(s, &st)) die("%s:", s);
-    if (!S_ISDIR(st.st_mode)) die("%s: is not a directory", s);
-    free(s);
+    int there = ckpt_exists(opt.out);
+    if (there && !opt.resume && !opt.force)
+        die("%s: holds a model already: go on with --resume, or overwrite it with --force", opt.out);
+    if (!there && opt.resume) die("%s: nothing to resume: no model here", opt.out);
 }
 
-static void open_output(void)
+static void lock_output(void)
 {
-    make_dir(opt.out);
-    if (!opt.resume && !opt.force && ckpt_exists(opt.out))
-        die("%s: holds a model already: go on with --resume, or overwrite it with --force", opt.out);
-    if (opt.resume && !ckpt_exists(opt.out)) die("%s: nothing to resume: no model here", opt.out);
+    ckpt_lock(opt.out);
+    check_output();
 }
 
 /* state.json of the run to resume; its options become ours. */
@@ -52,23 +39,16 @@ static const Json *open_state(char **file)
     return j;
 }
 
-static Tok *open_tok(char **path)
+static Tok *open_tok(void)
 {
     const char *from = opt.resume ? opt.out : opt.init;
-    Tok *t;
-    if (opt.tok) {
-        *path = xstrdup(opt.tok);
-        t = tok_load(opt.tok);
-        if (opt.resume) {
-            Tok *old = ckpt_tok(opt.out);
-            if (tok_hash(old) != tok_hash(t))
-                die("%s: tokenizer %016" PRIx64 ", but the run in %s has %016" PRIx64, opt.tok, tok_hash(t), opt.out,
-                    tok_hash(old));
-            tok_free(old);
-        }
-    } else {
-        t = ckpt_tok(from);
-        *path = ckpt_path(from, "tokenizer.tok");
+    if (!opt.tok) return ckpt_tok(from);
+    Tok *t = tok_load(opt.tok);
+    if (from) {
+        Tok *old = ckpt_tok(from);
+        if (tok_hash(old) != tok_hash(t))
+            die("%s: tokenizer %016" PRIx64 ", but that of %s is %016" PRIx64, opt.tok, tok_hash(t), from, tok_hash(old));
+        tok_free(old);
     }
     return t;
 }
@@ -127,8 +107,7 @@ static void say_plan(const Run *r)
 static void dry_run(void)
 {
     Plan p;
-    char *path = NULL;
-    Tok *tok = opt.tok || opt.init ? open_tok(&path) : NULL;
+    Tok *tok = opt.tok || opt.init ? open_tok() : NULL;
     Data *train = opt.train.n ? data_open(&opt.train) : NULL;
     int V = tok ? tok_vocab(tok) : train && !opt_given("vocab-size") ? (int)train->head.vocab : opt.vocab;
     Config c = choose_config(train, V);
@@ -152,7 +131,6 @@ static void dry_run(void)
     buf_free(&b);
     data_free(train);
     if (tok) tok_free(tok);
-    free(path);
 }
 
 static void open_data(Run *r, const Json *state, const char *file, const Config *c)
@@ -200,22 +178,24 @@ static void close_run(Run *r)
     data_free(r->train);
     data_free(r->val);
     tok_free(r->tok);
-    free(r->tok_path);
     buf_free(&r->line);
     arena_free(&keep);
 }
 
 static int train(void)
 {
-    Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN } };
+    Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN }, .has_tok = opt.resume };
     char *file = NULL;
     const Json *state = NULL;
-    open_output();
-    if (opt.resume) state = open_state(&file);
-    if (state) state_restore(&r, state, file);
+    check_output();
+    if (opt.resume) {
+        lock_output();
+        state = open_state(&file);
+        state_restore(&r, state, file);
+    }
     r.ops = ops_open(opt.device, opt.dtype, opt.threads);
     opt.dtype = r.ops->dtype;
-    r.tok = open_tok(&r.tok_path);
+    r.tok = open_tok();
     r.train = data_open(&opt.train);
     Config c = choose_config(r.train, tok_vocab(r.tok));
     open_data(&r, state, file, &c);
@@ -223,6 +203,7 @@ static int train(void)
     plan_count(&r.plan);
     say_plan(&r);
     if (r.st.step > r.plan.a.steps) die("%s: step %" PRId64 " of %" PRId64, file, r.st.step, r.plan.a.steps);
+    if (!opt.resume) lock_output();
     open_model(&r);
     run_buffers(&r);
     r.out = out_open("-", 0);
@@ -230,6 +211,7 @@ static int train(void)
     int sig = run_loop(&r);
     out_close(r.out);
     close_run(&r);
+    ckpt_unlock();
     free(file);
     return sig;
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- signals: the first one ends the run after the micro-batch in progress, the second at once -------- */
 
@@ -125,11 +126,23 @@ static Bpb evaluate(Run *r)
     return b;
 }
 
+/* The tokenizer goes in with the first save, from memory: by then its file may be another, or gone. */
+static int save_first(Run *r, const char *state)
+{
+    char *tmp = xasprintf("%s/.tokenizer.tok", opt.out);
+    tok_save(r->tok, tmp);
+    int bad = ckpt_save(opt.out, r->m, r->o, tmp, state);
+    unlink(tmp);
+    free(tmp);
+    return bad;
+}
+
 static int save(Run *r)
 {
     Buf b = {0};
     state_json(r, &b);
-    int bad = ckpt_save(opt.out, r->m, r->o, r->tok_path, b.s);
+    int bad = r->has_tok ? ckpt_save(opt.out, r->m, r->o, NULL, b.s) : save_first(r, b.s);
+    if (!bad) r->has_tok = 1;
     buf_free(&b);
     if (!bad) note(2, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
     return bad;

@@ -21,7 +21,7 @@ typedef struct Run {
     RunState st;
     const Ops *ops;
     Model *m; Optim *o;
-    Tok *tok; char *tok_path;
+    Tok *tok; int has_tok;          /* the directory holds it already */
     Data *train, *val;              /* val NULL: none */
     uint64_t train_print;           /* data_print(train) */
     Tape tape;

@@ -25,7 +25,7 @@ void state_json(const Run *r, Buf *b)
     buf_printf(b, "  \"data\": {\"rows\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"},\n  \"options\": ", rows,
                r->train_print);
     options_json(b);
-    buf_str(b, "\n}\n");
+    buf_str(b, "\n}");
 }
 
 static int64_t get_int(const Json *j, const char *key, const char *file)

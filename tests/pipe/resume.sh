@@ -1,0 +1,51 @@
+# A resumed run is a straight run, to the last byte of every file; two equal runs are equal; so are
+# runs with another number of threads.
+. "$(dirname "$0")/../lib.sh"
+
+i=0; while [ $i -lt 90 ]; do echo "{\"text\": \"$i bottles of beer on the wall, take $((i * 5 % 17)) down.\"}"; i=$((i+1)); done >"$dir/docs.jsonl"
+bpe-train -q -v 300 -o "$dir/a.tok" "$dir/docs.jsonl" || exit 1
+tok-encode -q -t "$dir/a.tok" "$dir/docs.jsonl" | pack-rows -q -T 32 --shard-rows 20 -o "$dir/a" || exit 1
+nrows=$(gpt-train --dry-run --json --depth 1 -t "$dir/a.tok" --train "$dir/a-*.rows" | sed 's/.*"data_rows": \([0-9]*\).*/\1/')
+steps=$((nrows / 4 + 6))                # 4 rows a step: past the end of the first epoch
+opts="-q --depth 2 --aspect-ratio 16 --head-dim 16 -t $dir/a.tok --train $dir/a-*.rows --val $dir/a-00000.rows
+  --eval-every 4 --eval-tokens 128 --total-batch-size 128 -B 2 --steps $steps --warmup-steps 2"
+go() { d=$1; shift; gpt-train $opts -o "$dir/$d" "$@" >"$dir/$d.jsonl"; }
+same() { diff -r "$dir/$1" "$dir/$2"; }
+losses() { grep '"loss"' "$dir/$1.jsonl" | sed 's/, "tok_per_s.*"dt": [0-9.]*//'; }
+
+opts=$(printf '%s' "$opts" | tr '\n' ' ' | sed "s,--train $dir/a-\*.rows,--train $dir/a-[0-9]*.rows,")
+set -f                                  # the pattern is gpt-train's to expand
+ok "a run of more than an epoch ($nrows rows, $steps steps)" "go one -j 1"
+ok "the same again" "go two -j 1 && same one two"
+ok "with two threads" "go three -j 2 && same one three"
+ok "the same losses" "losses one >$dir/l1; losses two >$dir/l2; losses three >$dir/l3; cmp $dir/l1 $dir/l2 && cmp $dir/l1 $dir/l3"
+is "every step has its record" "grep -c '\"loss\"' $dir/one.jsonl" "$steps"
+
+k=$((nrows / 4 + 2))
+ok "stopped at step $k" "go four -j 2 --stop-at $k && ! diff -qr $dir/one $dir/four >/dev/null"
+is "  and saved there" "sed -n 's/^  \"step\": \([0-9]*\),/\1/p' $dir/four/state.json" "$k"
+cp -r "$dir/four" "$dir/five"
+losses four >"$dir/l4"
+ok "resumed: the same files" "gpt-train -q -j 1 --resume -o $dir/four >$dir/four.jsonl && same one four"
+ok "and the same losses" "{ cat $dir/l4; losses four; } | cmp - $dir/l1"
+is "the first record after a resume is the next step" "grep -m 1 -o '\"step\": [0-9]*' $dir/four.jsonl" "\"step\": $((k + 1))"
+ok "resumed step by step" "gpt-train -q --resume --stop-at $((k + 1)) -o $dir/five >/dev/null && gpt-train -q --resume --stop-at $((k + 3)) -o $dir/five >/dev/null && gpt-train -q --resume -o $dir/five >/dev/null && same one five"
+ok "a finished run resumed is left as it is" "gpt-train -q --resume -o $dir/five >/dev/null && same one five"
+ok "options that agree may be said again" "go five --resume && same one five"
+says 2 "--matrix-lr: 0.03, but" "an option that disagrees is refused" "go five --resume --matrix-lr 0.03"
+says 2 "--steps: 500, but" "  another horizon" "gpt-train --resume --steps 500 -o $dir/five"
+says 1 "but the run in" "  other data" "gpt-train -q --resume -o $dir/five --train $dir/a-00000.rows"
+says 1 "but the run in" "  the same rows in another order" \
+    "gpt-train -q --resume -o $dir/five --train $dir/a-00001.rows --train $dir/a-00000.rows --train '$dir/a-0000[2-9].rows'"
+
+# a signal: saved, told by the exit status, and nothing lost
+( exec timeout -s TERM 1 gpt-train $opts --steps 100000 -o "$dir/six" ) >"$dir/six.jsonl" 2>/dev/null
+at=$(sed -n 's/^  "step": \([0-9]*\),/\1/p' "$dir/six/state.json" 2>/dev/null)
+ok "stopped by SIGTERM at step ${at:-?}" "[ '${at:-0}' -gt 0 ]"
+is "  which is the last one reported" "grep '\"loss\"' $dir/six.jsonl | tail -n 1 | sed 's/.*\"step\": \([0-9]*\).*/\1/'" "$at"
+gpt-train $opts --steps 100000 -o "$dir/seven" --stop-at "${at:-1}" >/dev/null
+ok "  and the same bytes as a run to there" "same six seven"
+gpt-train $opts --steps 100000 -o "$dir/eight" >/dev/null 2>&1 & pid=$!
+while [ ! -d "$dir/eight" ]; do sleep 0.1; done; sleep 0.5; kill -TERM $pid; wait $pid
+is "exit status" "echo $?" 143
+finish
