@@ -1,0 +1,252 @@
+/* data-fetch -- local files into JSON Lines of documents or conversations. */
+#include "base/err.h"
+#include "base/io.h"
+#include "base/opt.h"
+#include "base/progress.h"
+#include "range.h"
+#include "text.h"
+#include "text/docs.h"
+#include "text/utf8.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+typedef unsigned long long ull;
+
+static const char *output = "-", *format = "auto", *split = "blank", *range_text = ":";
+static int64_t max_docs;
+
+static const Opt opts[] = {
+    OPT_HEAD("Options"),
+    OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
+    OPT_CHOICE(0, "format", &format, "auto|jsonl|text",
+               "what files not named .jsonl, .ndjson or .json hold; auto: JSON Lines if they begin with {"),
+    OPT_STR(0, "split", &split, "blank|line|none|SEP", "where documents of plain text end"),
+    OPT_STR(0, "range", &range_text, "START:STOP",
+            "only these bytes of a text, or rows of JSON Lines; either end as 90% too"),
+    OPT_LONG(0, "max-docs", &max_docs, "N", 0, 1e15, "stop after N rows; 0: all"),
+    OPT_END
+};
+
+static Range range;
+static Out *out;
+static Buf row, repaired;
+static uint64_t rows, bytes, replaced;
+static Progress line = { .what = "fetching", .unit = "B" };
+
+static bool enough(void)
+{
+    return max_docs > 0 && rows >= (uint64_t)max_docs;
+}
+
+static void row_write(const char *s, size_t n)
+{
+    out_write(out, s, n);
+    out_write(out, "\n", 1);
+    rows++;
+    bytes += n + 1;
+    progress(&line, bytes);
+}
+
+static bool text_row(void *arg, const char *s, size_t n)
+{
+    (void)arg;
+    if (utf8_valid(s, n) < n) {
+        buf_clear(&repaired);
+        replaced += utf8_repair(&repaired, s, n);
+        s = repaired.s;
+        n = repaired.n;
+    }
+    buf_clear(&row);
+    buf_str(&row, "{\"text\":");
+    json_str(&row, s, n);
+    buf_char(&row, '}');
+    row_write(row.s, row.n);
+    return !enough();
+}
+
+/* ---- sizes, for percentages ----------------------------------------------------- */
+
+static void need_twice(const char *path)
+{
+    struct stat st;
+    if (strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        die("%s: percentages in --range need a regular file, whose size is known",
+            strcmp(path, "-") ? path : "stdin");
+}
+
+static uint64_t count_bytes(const char *path)
+{
+    uint64_t n = 0;
+    size_t k;
+    const char *p;
+    need_twice(path);
+    for (In *in = in_open(path); ; n += k) {        /* read, because it may be gzip */
+        if ((k = in_some(in, &p)) == 0) return in_close(in), n;
+        in_skip(in, k);
+    }
+}
+
+static uint64_t count_rows(const char *path)
+{
+    uint64_t n = 0;
+    need_twice(path);
+    DocReader *r = docs_open(path);
+    for (Doc d; doc_skip(r, &d); ) n++;
+    docs_close(r);
+    return n;
+}
+
+/* ---- the two kinds of input ----------------------------------------------------- */
+
+/* lines: how many were consumed already */
+static void fetch_jsonl(const char *path, In *in, uint64_t lines)
+{
+    uint64_t from, to;
+    range_resolve(&range, range_relative(&range) ? count_rows(path) : 0, &from, &to);
+    DocReader *r = docs_from(in, lines);
+    Doc d;
+    for (uint64_t i = 0; i < to && !enough(); i++) {
+        if (!(i < from ? doc_skip(r, &d) : doc_next(r, &d))) break;
+        if (i >= from) row_write(d.raw, d.raw_len);
+    }
+    docs_close(r);
+}
+
+typedef struct Source { Cut from, to; uint64_t pos; } Source;
+
+/* The n bytes at s->pos; false if no more are wanted. */
+static bool text_bytes(Source *s, Text *t, const char *p, size_t n)
+{
+    size_t a = cut_find(&s->from, s->pos, p, n), b = cut_find(&s->to, s->pos, p, n);
+    s->pos += n;
+    return (a >= b || text_feed(t, p + a, b - a)) && !s->to.done;
+}
+
+/* head: bytes consumed already, without the byte-order mark of `bom` bytes before them */
+static void fetch_text(const char *path, In *in, Text *t, const Buf *head, size_t bom)
+{
+    Source s = { .pos = bom };
+    size_t k = 0;
+    const char *p;
+    range_resolve(&range, range_relative(&range) ? count_bytes(path) : 0, &s.from.at, &s.to.at);
+    bool more = text_bytes(&s, t, head->s, head->n);
+    while (more && (k = in_some(in, &p)) > 0) {
+        more = text_bytes(&s, t, p, k);
+        in_skip(in, k);
+    }
+    text_end(t);
+    in_close(in);
+}
+
+/* ---- which kind ----------------------------------------------------------------- */
+
+static bool ends_in(const char *s, size_t n, const char *tail)
+{
+    size_t k = strlen(tail);
+    return n >= k && strncasecmp(s + n - k, tail, k) == 0;
+}
+
+static bool jsonl_name(const char *path)
+{
+    size_t n = strlen(path);
+    if (ends_in(path, n, ".gz")) n -= 3;
+    return ends_in(path, n, ".jsonl") || ends_in(path, n, ".json") || ends_in(path, n, ".ndjson");
+}
+
+static const char BOM[] = "\xEF\xBB\xBF";
+
+/* Consume a byte-order mark and white space into head, up to the byte that decides; that byte, or -1. */
+static int first_byte(In *in, Buf *head)
+{
+    const char *p;
+    size_t k;
+    while ((k = in_some(in, &p)) > 0) {
+        for (size_t i = 0; i < k; i++) {
+            bool maybe = head->n < 3 && memcmp(head->s, BOM, head->n) == 0;
+            bool inside = maybe && head->n > 0;         /* part of a mark was seen */
+            bool white = p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n';
+            if ((maybe && p[i] == BOM[head->n]) || (white && !inside)) {
+                buf_char(head, p[i]);
+                continue;
+            }
+            int c = (unsigned char)p[i];
+            in_skip(in, i);
+            return inside ? -1 : c;
+        }
+        in_skip(in, k);
+    }
+    return -1;
+}
+
+static uint64_t count_lines(const Buf *b)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < b->n; i++) n += b->s[i] == '\n';
+    return n;
+}
+
+static void fetch(const char *path, Text *t)
+{
+    In *in = in_open(path);
+    Buf head = {0};
+    buf_str(&head, "");
+    bool is_text = !jsonl_name(path) && strcmp(format, "jsonl") != 0;
+    if (is_text) {
+        int c = first_byte(in, &head);
+        is_text = strcmp(format, "text") == 0 || c != '{';
+    }
+    if (is_text) {
+        size_t bom = head.n >= 3 && memcmp(head.s, BOM, 3) == 0 ? 3 : 0;
+        memmove(head.s, head.s + bom, head.n -= bom);
+        fetch_text(path, in, t, &head, bom);
+    } else {
+        fetch_jsonl(path, in, count_lines(&head));
+    }
+    buf_free(&head);
+}
+
+static Text text_start(void)
+{
+    Text t = { .kind = SPLIT_SEP, .sep = split, .sep_len = strlen(split), .doc = text_row };
+    if (strcmp(split, "blank") == 0) t.kind = SPLIT_BLANK;
+    if (strcmp(split, "line") == 0) t.kind = SPLIT_LINE;
+    if (strcmp(split, "none") == 0) t.kind = SPLIT_NONE;
+    if (t.sep_len == 0) die_usage("--split: an empty separator");
+    return t;
+}
+
+static void check_operand(const char *path)
+{
+    struct stat st;
+    if (strcmp(path, "-") != 0 && stat(path, &st) < 0 && errno == ENOENT)
+        die("%s: no such file, and no data set of that name is known", path);
+}
+
+int main(int argc, char **argv)
+{
+    int n = opt_parse(argc, argv, "[options] [FILE ...]",
+                      "Turn text or JSON Lines into JSON Lines of documents, one row each.", opts);
+    if (!range_parse(range_text, &range))
+        die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing", range_text);
+    Text t = text_start();
+    for (int i = 1; i <= n; i++) check_operand(argv[i]);
+    out = out_open(output, 0);
+    for (int i = 1; i <= n && !enough(); i++) fetch(argv[i], &t);
+    if (n == 0) fetch("-", &t);
+    progress_end(&line);
+    if (rows == 0) {
+        out_discard(out);
+        die("%s: no documents%s", n == 1 && strcmp(argv[1], "-") ? argv[1] : n > 1 ? "all inputs" : "stdin",
+            strcmp(range_text, ":") ? " in this range" : "");
+    }
+    out_close(out);
+    note(1, "%llu rows, %llu bytes; %llu empty documents left out, %llu invalid UTF-8 sequences replaced",
+         (ull)rows, (ull)bytes, (ull)t.empty, (ull)replaced);
+    text_free(&t);
+    buf_free(&row);
+    buf_free(&repaired);
+    return 0;
+}
