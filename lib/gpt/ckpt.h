@@ -5,27 +5,40 @@
  * (commit.json, listing the names) into place: from that instant the new checkpoint counts. Then
  * each NAME.new is renamed over NAME and the journal is removed. A kill at any instant leaves
  * either the old or the new checkpoint whole; readers look through the journal, the next writer
- * finishes it. Other files in the directory are never touched. */
+ * finishes it. Other files in the directory are never touched.
+ *
+ * One process writes a directory at a time. A trainer takes ckpt_lock() before it reads what it
+ * resumes from; a save without it takes the lock for as long as it lasts. Readers need no lock:
+ * ckpt_model() reads configuration and weights of one checkpoint even while a trainer saves. */
 #ifndef GPT_CKPT_H
 #define GPT_CKPT_H
 #include "gpt/optim.h"
 #include "text/tok.h"
 
-/* What a run needs to go on, besides tensors. Written to state.json as is. */
-typedef struct CkptState { Buf json; } CkptState;
+/* Makes the directory (and its parents) if need be, finishes an interrupted commit, and keeps
+ * other writers out until ckpt_unlock() or the end of the process. Dies if another holds it. One
+ * directory at a time. */
+void ckpt_lock(const char *dir);
+void ckpt_unlock(void);
 
-/* state_json: one JSON object, or NULL (no state.json, e.g. weights only). o NULL: no optimizer file.
- * tok_path: the tokenizer file whose bytes are copied. Returns 0, or -1 with the reason warned
- * (disk full ...) and the old checkpoint still whole. */
-int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_path, const char *state_json);
+/* state_json: one JSON object, or NULL. o NULL: no optimizer file. What is not given is removed
+ * with the old checkpoint, so that all files belong together; only the tokenizer stays if tok_path
+ * (the file whose bytes are copied) is NULL. Returns 0, or -1 with the reason warned (disk full
+ * ...) and the old checkpoint still whole. */
+int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_path,
+              const char *state_json);
 
-/* Path (malloced) of the committed version of dir/name, through an unfinished journal. */
+/* Path (malloced) of the committed version of dir/name, through an unfinished journal; NULL if the
+ * checkpoint has no such file. */
 char *ckpt_path(const char *dir, const char *name);
-int ckpt_exists(const char *dir);                       /* is there a model.safetensors? */
-Config ckpt_config(const char *dir);                    /* dies if missing or bad: names file and reason */
+int ckpt_exists(const char *dir);           /* is there a model.safetensors? */
+Config ckpt_config(const char *dir);        /* dies if missing or bad: names file and reason */
 Model *ckpt_model(const char *dir, const Ops *ops, int train);
-void ckpt_optim(const char *dir, Optim *o);             /* loads the optimizer state; dies if there is none */
+void ckpt_optim(const char *dir, Optim *o); /* moments and step count; dies if there are none */
 Json *ckpt_state(const char *dir, Arena *a);            /* NULL if there is no state.json */
 Tok *ckpt_tok(const char *dir);
+
+/* For tests: what happens at the n-th step of the protocol (writes, fsyncs, renames ...). */
+extern struct CkptFault { int kill_at, fail_at, steps; } ckpt_fault;    /* 0: nothing */
 
 #endif

@@ -118,12 +118,17 @@ void stw_data(StWriter *w, const real *x, int64_t n)
     }
 }
 
+void stw_discard(StWriter *w)
+{
+    buf_free(&w->meta); buf_free(&w->tensors); buf_free(&w->head);
+    free(w->chunk);
+    free(w);
+}
+
 int stw_end(StWriter *w)
 {
     int err = w->err;
     assert(err || w->written == w->data);
-    buf_free(&w->meta); buf_free(&w->tensors); buf_free(&w->head);
-    free(w->chunk);
-    free(w);
+    stw_discard(w);
     return err;
 }

@@ -40,6 +40,7 @@ uint64_t stw_size(StWriter *w);                         /* of the whole file; ad
 void stw_begin(StWriter *w, Out *out);                  /* writes the header; a failed write dies */
 void stw_begin_fd(StWriter *w, int fd);                 /* a failure is kept for stw_end() */
 void stw_data(StWriter *w, const real *x, int64_t n);   /* of the next tensor(s), any split */
+void stw_discard(StWriter *w);                          /* frees w, written or not */
 int stw_end(StWriter *w);   /* all data must have come; frees w; 0, or errno of the first failure */
 
 #endif

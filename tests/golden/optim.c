@@ -8,11 +8,11 @@ static const Ops *ops;
 
 #ifdef REAL_F64
 static const char *suffix = "_f64";
-#define TOL(x) 1e-10
 #else
 static const char *suffix = "";
-#define TOL(x) (x)
 #endif
+
+static double tol(double of_float) { return sizeof(real) == 8 ? 1e-10 : of_float; }
 
 /* Tensor CASE.WHAT{step}{suffix} in host memory; n elements. */
 static real *load(const StFile *f, const char *c, const char *what, int step, const char *suf,
@@ -75,7 +75,7 @@ static void muon_case(const StFile *f, const char *c, int R, int K)
         ops->free(g, nm);
     }
     int rank1 = !strcmp(c, "rank1");
-    ok(dp <= TOL(rank1 ? 1e-5 : 5e-7) && dm <= TOL(1e-6) && ds <= TOL(rank1 ? 1e-3 : 1e-4),
+    ok(dp <= tol(rank1 ? 1e-5 : 5e-7) && dm <= tol(1e-6) && ds <= tol(rank1 ? 1e-3 : 1e-4),
        "muon %s [%d,%d]: weights %.2g, momentum %.2g, second moments %.2g", c, R, K, dp, dm, ds);
     ops->free(p, nm); ops->free(m, nm); ops->free(s, ns); ops->free(tmp, nt);
 }
@@ -114,7 +114,7 @@ static void adamw_case(const StFile *f, const char *c, double b1, double b2, dou
         dv = fmax(dv, distance(f, v, c, "exp_avg_sq", i, 1));
         ops->free(g, bytes);
     }
-    ok(dp <= TOL(5e-7) && dm <= TOL(1e-6) && dv <= TOL(1e-6),
+    ok(dp <= tol(5e-7) && dm <= tol(1e-6) && dv <= tol(1e-6),
        "adamw %s: weights %.2g, first moments %.2g, second %.2g", c, dp, dm, dv);
     ops->free(p, bytes); ops->free(m, bytes); ops->free(v, bytes);
 }

@@ -1,0 +1,359 @@
+/* ckpt.c -- what a model directory holds: writing and reading its files; see ckpt.h. */
+#include "gpt/ckpt.h"
+#include "gpt/ckpt_dir.h"
+#include "gpt/safetensors.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK (1 << 20)             /* elements on the host at a time */
+#define TEXT_MAX ((size_t)1 << 26)  /* bytes of config.json or state.json */
+
+static int is_muon(const Param *p) { return p->group == PG_MATRIX; }
+
+/* The two moments of p: name and shape of tensor k (0 or 1). */
+static char *moment_name(const Param *p, int k)
+{
+    static const char *const what[2][2] = { { "exp_avg", "exp_avg_sq" },
+                                            { "momentum_buffer", "second_momentum_buffer" } };
+    return xasprintf("state.%s.%s", p->name, what[is_muon(p)][k]);
+}
+
+static int moment_shape(const Param *p, int k, int64_t dim[2])
+{
+    bool second = is_muon(p) && k == 1, rows = p->rows >= p->cols;
+    dim[0] = second && !rows ? 1 : p->rows;
+    dim[1] = second && rows ? 1 : p->cols;
+    return p->ndim;
+}
+
+static const real *moment_at(const Optim *o, const Param *p, int k, int64_t *n)
+{
+    int64_t at = optim_second(o, p, n);
+    if (k) return o->m2 + at;
+    *n = p->n;
+    return o->m1 + p->off;
+}
+
+/* ---- writing */
+
+/* n elements from the device, in chunks. */
+static void copy_out(StWriter *w, const Ops *ops, const real *dev, int64_t n, real *chunk)
+{
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        int64_t k = n - i < CHUNK ? n - i : CHUNK;
+        ops->get(chunk, dev + i, (size_t)k * sizeof *chunk);
+        stw_data(w, chunk, k);
+    }
+    (void)ckpt_step();              /* a place for a test to kill us, between two tensors */
+}
+
+static StWriter *model_writer(const Model *m)
+{
+    StWriter *w = stw_new();
+    stw_meta(w, "format", "pt");
+    for (int i = 0; i < m->nparam; i++) {
+        const Param *p = &m->param[i];
+        stw_add(w, p->name, p->ndim, (int64_t[]){ p->rows, p->cols });
+    }
+    return w;
+}
+
+static StWriter *optim_writer(const Optim *o)
+{
+    StWriter *w = stw_new();
+    char step[32];
+    snprintf(step, sizeof step, "%lld", (long long)o->t);
+    stw_meta(w, "step", step);
+    for (int i = 0; i < 2 * o->m->nparam; i++) {
+        const Param *p = &o->m->param[i / 2];
+        int64_t dim[2];
+        int ndim = moment_shape(p, i % 2, dim);
+        char *name = moment_name(p, i % 2);
+        stw_add(w, name, ndim, dim);
+        free(name);
+    }
+    return w;
+}
+
+/* o NULL: the model. Frees w. */
+static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, const Optim *o)
+{
+    int fd = commit_create(c, file);
+    if (fd < 0) {
+        stw_discard(w);
+        return;
+    }
+    real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
+    stw_begin_fd(w, fd);
+    for (int i = 0; i < m->nparam; i++) {
+        const Param *p = &m->param[i];
+        if (!o) copy_out(w, m->ops, m->w + p->off, p->n, chunk);
+        for (int k = 0; o && k < 2; k++) {
+            int64_t n;
+            const real *x = moment_at(o, p, k, &n);
+            copy_out(w, m->ops, x, n, chunk);
+        }
+    }
+    commit_close(c, fd, file, stw_end(w));
+    free(chunk);
+}
+
+static int write_all(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return errno;
+        p += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+static void write_text(Commit *c, int file, const char *s, size_t n)
+{
+    int fd = commit_create(c, file);
+    if (fd >= 0) commit_close(c, fd, file, write_all(fd, s, n));
+}
+
+/* The tokenizer's bytes; false, with a warning, if they cannot be read. */
+static bool slurp(const char *path, Buf *b)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t k = fd < 0 ? -1 : 1;
+    while (k > 0 || (k < 0 && fd >= 0 && errno == EINTR)) {
+        buf_reserve(b, 1 << 16);
+        k = read(fd, b->s + b->n, 1 << 16);
+        if (k > 0) b->n += (size_t)k;
+    }
+    if (k < 0) warn("%s:", path);
+    if (fd >= 0) close(fd);
+    return k == 0;
+}
+
+typedef struct Texts { Buf config, tok, state; } Texts;
+
+static void texts_free(Texts *t)
+{
+    buf_free(&t->config);
+    buf_free(&t->tok);
+    buf_free(&t->state);
+}
+
+static int save(Commit *c, const Model *m, const Optim *o, const Texts *t)
+{
+    StWriter *wm = model_writer(m), *wo = o ? optim_writer(o) : NULL;
+    commit_room(c, stw_size(wm) + (o ? stw_size(wo) : 0) + t->config.n + t->tok.n + t->state.n);
+    write_tensors(c, F_MODEL, wm, m, NULL);
+    if (o) write_tensors(c, F_OPTIM, wo, m, o);
+    write_text(c, F_CONFIG, t->config.s, t->config.n);
+    if (t->tok.n) write_text(c, F_TOK, t->tok.s, t->tok.n);
+    if (t->state.n) write_text(c, F_STATE, t->state.s, t->state.n);
+    return commit_end(c, (o ? 0 : 1u << F_OPTIM) | (t->state.n ? 0 : 1u << F_STATE));
+}
+
+int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_path,
+              const char *state_json)
+{
+    Commit c;
+    Texts t = { 0 };
+    int r = -1;
+    /* before the commit begins: it may rename the file that tok_path names */
+    if (!tok_path || slurp(tok_path, &t.tok)) {
+        config_json(&m->cfg, &t.config);
+        if (state_json) buf_printf(&t.state, "%s\n", state_json);
+        r = commit_begin(&c, dir) ? -1 : save(&c, m, o, &t);
+    }
+    texts_free(&t);
+    return r;
+}
+
+/* ---- reading */
+
+static char *need(const char *dir, int file)
+{
+    char *path = ckpt_path(dir, ckpt_name[file]);
+    if (!path) die("%s/%s: No such file or directory", dir, ckpt_name[file]);
+    return path;
+}
+
+int ckpt_exists(const char *dir)
+{
+    char *path = ckpt_path(dir, ckpt_name[F_MODEL]);
+    free(path);
+    return path != NULL;
+}
+
+/* The text stays in the arena: the tree points into it. */
+static Json *load_json(const char *path, Arena *a)
+{
+    Buf b = { 0 };
+    const char *err;
+    size_t at;
+    read_file(path, &b, TEXT_MAX);
+    Json *j = json_parse(a, arena_strndup(a, b.s ? b.s : "", b.n), b.n, &err, &at);
+    if (!j) die("%s: not valid JSON: %s, byte %zu", path, err, at);
+    buf_free(&b);
+    return j;
+}
+
+static Config load_config(const char *dir)
+{
+    Arena a = { 0 };
+    Config c;
+    char *path = need(dir, F_CONFIG);
+    const char *bad = config_parse(&c, load_json(path, &a));
+    if (bad) die("%s: %s", path, bad);
+    arena_free(&a);
+    free(path);
+    return c;
+}
+
+Config ckpt_config(const char *dir)
+{
+    int s = snapshot_begin(dir);
+    Config c = load_config(dir);
+    snapshot_end(s);
+    return c;
+}
+
+Json *ckpt_state(const char *dir, Arena *a)
+{
+    int s = snapshot_begin(dir);
+    char *path = ckpt_path(dir, ckpt_name[F_STATE]);
+    Json *j = path ? load_json(path, a) : NULL;
+    if (j && j->kind != J_OBJ) die("%s: not a JSON object", path);
+    free(path);
+    snapshot_end(s);
+    return j;
+}
+
+Tok *ckpt_tok(const char *dir)
+{
+    int s = snapshot_begin(dir);
+    char *path = need(dir, F_TOK);
+    Tok *t = tok_load(path);
+    free(path);
+    snapshot_end(s);
+    return t;
+}
+
+static void put_shape(Buf *b, int ndim, const int64_t *dim)
+{
+    buf_char(b, '[');
+    for (int i = 0; i < ndim; i++) buf_printf(b, "%s%lld", i ? "," : "", (long long)dim[i]);
+    buf_char(b, ']');
+}
+
+/* The tensor of that name, or death if it is not there, has another shape or is not numbers. */
+static const StTensor *find(const StFile *f, const char *path, const char *name, int ndim,
+                            const int64_t *dim)
+{
+    const StTensor *t = st_find(f, name);
+    if (!t) die("%s: no tensor %s", path, name);
+    if (t->ndim != ndim || memcmp(t->dim, dim, (size_t)ndim * sizeof *dim)) {
+        Buf b = { 0 };
+        buf_printf(&b, "%s: tensor %s: its shape is ", path, name);
+        put_shape(&b, t->ndim, t->dim);
+        buf_str(&b, ", config.json asks for ");
+        put_shape(&b, ndim, dim);
+        die("%s", b.s);
+    }
+    if (!st_is_real(t)) die("%s: tensor %s: numbers of type %s", path, name, t->dtype_name);
+    return t;
+}
+
+static void copy_in(const StFile *f, const StTensor *t, const Ops *ops, real *dev, real *chunk)
+{
+    for (int64_t i = 0; i < t->n; i += CHUNK) {
+        int64_t k = t->n - i < CHUNK ? t->n - i : CHUNK;
+        st_read_at(f, t, i, k, chunk);
+        ops->put(dev + i, chunk, (size_t)k * sizeof *chunk);
+        ops->sync();                /* before chunk is used again */
+    }
+}
+
+/* A configuration is believed only as far as the file is long, before memory is asked for. */
+static void check_size(const StFile *f, const char *path, const Config *c)
+{
+    int64_t have = 0, want = config_params(c, -1);
+    for (int i = 0; i < st_count(f); i++) have += st_at(f, i)->n;
+    if (have < want)
+        die("%s: holds %lld numbers, config.json asks for %lld", path, (long long)have,
+            (long long)want);
+}
+
+static void warn_extra(const StFile *f, const char *path, const Model *m)
+{
+    int extra = 0;
+    for (int i = 0; i < st_count(f); i++) {
+        const char *name = st_at(f, i)->name;
+        if (!model_find(m, name) && extra++ < 5)
+            warn("%s: tensor %s: not part of this model, ignored", path, name);
+    }
+    if (extra > 5) warn("%s: %d more such tensors", path, extra - 5);
+}
+
+Model *ckpt_model(const char *dir, const Ops *ops, int train)
+{
+    int s = snapshot_begin(dir);
+    Config c = load_config(dir);
+    char *path = need(dir, F_MODEL);
+    StFile *f = st_open(path);
+    snapshot_end(s);
+    check_size(f, path, &c);
+    Model *m = model_new(ops, &c, train);
+    real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
+    for (int i = 0; i < m->nparam; i++) {
+        const Param *p = &m->param[i];
+        int64_t dim[2] = { p->rows, p->cols };
+        copy_in(f, find(f, path, p->name, p->ndim, dim), ops, m->w + p->off, chunk);
+    }
+    warn_extra(f, path, m);
+    model_refresh(m);
+    st_close(f);
+    free(chunk);
+    free(path);
+    return m;
+}
+
+static int64_t step_of(const StFile *f, const char *path)
+{
+    const Json *j = json_get(st_meta(f), "step");
+    int64_t t = 0;
+    bool good = j && j->kind == J_STR && j->len > 0 && j->len < 19;
+    for (size_t i = 0; good && i < j->len; i++) {
+        good = j->s[i] >= '0' && j->s[i] <= '9';
+        t = t * 10 + (j->s[i] - '0');
+    }
+    if (!good) die("%s: its metadata has no step", path);
+    return t;
+}
+
+void ckpt_optim(const char *dir, Optim *o)
+{
+    int s = snapshot_begin(dir);
+    char *path = need(dir, F_OPTIM);
+    StFile *f = st_open(path);
+    snapshot_end(s);
+    o->t = step_of(f, path);
+    real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
+    for (int i = 0; i < 2 * o->m->nparam; i++) {
+        const Param *p = &o->m->param[i / 2];
+        int64_t dim[2], n;
+        int ndim = moment_shape(p, i % 2, dim);
+        char *name = moment_name(p, i % 2);
+        const StTensor *t = find(f, path, name, ndim, dim);
+        copy_in(f, t, o->m->ops, (real *)moment_at(o, p, i % 2, &n), chunk);
+        free(name);
+    }
+    if (st_count(f) > 2 * o->m->nparam) warn("%s: holds tensors that are not used", path);
+    st_close(f);
+    free(chunk);
+    free(path);
+}

@@ -1,0 +1,410 @@
+/* ckpt_dir.c -- lock, journal and commit of a model directory; see ckpt.h and ckpt_dir.h. */
+#include "gpt/ckpt_dir.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "gpt/ckpt.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define JOURNAL "commit.json"
+#define LOCK ".lock"
+#define JOURNAL_MAX 65536           /* bytes */
+#define PATIENCE 10.0 /* seconds that reader and committing writer wait for each other */
+
+const char *const ckpt_name[F_COUNT] = {
+    "model.safetensors", "config.json", "tokenizer.tok", "state.json", "optimizer-0.safetensors",
+};
+
+struct CkptFault ckpt_fault;
+
+int ckpt_step(void)
+{
+    int k = ++ckpt_fault.steps;
+    if (k == ckpt_fault.kill_at) _exit(77);
+    if (k != ckpt_fault.fail_at) return 0;
+    errno = ENOSPC;
+    return -1;
+}
+
+static char *in_dir(const char *dir, const char *name, const char *suffix)
+{
+    size_t n = strlen(dir);
+    return xasprintf("%s%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name, suffix);
+}
+
+/* ---- the journal: {"version": 1, "files": [...], "remove": [...]}, names from ckpt_name */
+
+typedef struct Journal { bool there; unsigned files, remove; } Journal;
+
+static unsigned bits_of(const char *path, const Json *list)
+{
+    unsigned bits = 0;
+    if (!list || list->kind != J_ARR) die("%s: not a commit journal: no list of files", path);
+    for (const Json *j = list->child; j; j = j->next) {
+        int i = 0;
+        while (i < F_COUNT && !json_is_str(j, ckpt_name[i])) i++;
+        if (i == F_COUNT) die("%s: names a file that this version does not know", path);
+        bits |= 1u << i;
+    }
+    return bits;
+}
+
+static void journal_parse(Journal *j, const char *path, const Buf *b)
+{
+    Arena a = { 0 };
+    const char *err;
+    size_t at;
+    int64_t version;
+    const Json *o = json_parse(&a, b->s, b->n, &err, &at);
+    if (!o) die("%s: not a commit journal: %s, byte %zu", path, err, at);
+    if (!json_int(json_get(o, "version"), &version) || version != 1)
+        die("%s: a commit journal of another version", path);
+    *j = (Journal){ true, bits_of(path, json_get(o, "files")),
+                    bits_of(path, json_get(o, "remove")) };
+    arena_free(&a);
+}
+
+/* Reads by descriptor: a writer may finish and remove the journal at any moment. */
+static Journal journal_read(const char *dir)
+{
+    Journal j = { 0 };
+    char *path = in_dir(dir, JOURNAL, "");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno != ENOENT && errno != ENOTDIR) die("%s:", path);
+    if (fd >= 0) {
+        Buf b = { 0 };
+        ssize_t k;
+        do {
+            buf_reserve(&b, 4096);
+            k = read(fd, b.s + b.n, 4096);
+            if (k < 0 && errno != EINTR) die("%s:", path);
+            if (k > 0) b.n += (size_t)k;
+            if (b.n > JOURNAL_MAX) die("%s: not a commit journal: too long", path);
+        } while (k);
+        close(fd);
+        journal_parse(&j, path, &b);
+        buf_free(&b);
+    }
+    free(path);
+    return j;
+}
+
+static void list_names(Buf *b, const char *key, unsigned bits)
+{
+    buf_printf(b, ", \"%s\": [", key);
+    const char *comma = "";
+    for (int i = 0; i < F_COUNT; i++) {
+        if (!(bits >> i & 1)) continue;
+        buf_printf(b, "%s\"%s\"", comma, ckpt_name[i]);
+        comma = ", ";
+    }
+    buf_char(b, ']');
+}
+
+/* ---- reading */
+
+static bool absent(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+static char *path_of(const char *dir, int file)
+{
+    Journal j = journal_read(dir);
+    char *path = in_dir(dir, ckpt_name[file], ""), *new = in_dir(dir, ckpt_name[file], ".new");
+    bool use_new = j.files >> file & 1 && !absent(new);
+    bool none = j.remove >> file & 1 || (!use_new && absent(path));
+    if (use_new || none) { free(path); path = use_new ? new : NULL; }
+    if (!use_new) free(new);
+    return path;
+}
+
+char *ckpt_path(const char *dir, const char *name)
+{
+    for (int i = 0; i < F_COUNT; i++)
+        if (!strcmp(name, ckpt_name[i])) return path_of(dir, i);
+    char *path = in_dir(dir, name, "");
+    if (!absent(path)) return path;
+    free(path);
+    return NULL;
+}
+
+/* A lock within PATIENCE; 0, or -1 (held by another, or no locks here). */
+static int lock_soon(int fd, int how)
+{
+    for (double waited = 0; flock(fd, how | LOCK_NB); waited += 0.01) {
+        if (errno == EINTR) continue;
+        if (errno != EWOULDBLOCK || waited >= PATIENCE) return -1;
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    }
+    return 0;
+}
+
+/* The directory itself is the lock: shared by readers, exclusive while files are being renamed.
+ * Whoever stops in the middle holds the other side up for PATIENCE seconds at most. */
+int snapshot_begin(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) lock_soon(fd, LOCK_SH);
+    return fd;
+}
+
+void snapshot_end(int snapshot)
+{
+    if (snapshot >= 0) close(snapshot);
+}
+
+/* ---- finishing a commit. Every part may be done again after a kill. */
+
+static int do_rename(int fd, const char *from, const char *to)
+{
+    return ckpt_step() || renameat(fd, from, fd, to) ? -1 : 0;
+}
+
+static int do_unlink(int fd, const char *name)
+{
+    return ckpt_step() || (unlinkat(fd, name, 0) && errno != ENOENT) ? -1 : 0;
+}
+
+static int do_fsync(int fd)
+{
+    return ckpt_step() || fsync(fd) ? -1 : 0;
+}
+
+static void new_name(char out[64], int file)
+{
+    snprintf(out, 64, "%s.new", ckpt_name[file]);
+}
+
+/* From the journal's rename on: new names over old, removals, and the journal last. */
+static int roll_forward(int fd, unsigned files, unsigned removed)
+{
+    char name[64];
+    for (int i = 0; i < F_COUNT; i++) {
+        new_name(name, i);
+        if (files >> i & 1 && do_rename(fd, name, ckpt_name[i]) && errno != ENOENT) return -1;
+        if (removed >> i & 1 && do_unlink(fd, ckpt_name[i])) return -1;
+    }
+    return do_fsync(fd) || do_unlink(fd, JOURNAL) || do_fsync(fd) ? -1 : 0;
+}
+
+/* Finish what a killed writer left: the rest of a commit, or the files of one that never was. */
+static int recover(const char *dir, int fd)
+{
+    char name[64];
+    Journal j = journal_read(dir);
+    if (j.there) {
+        int locked = lock_soon(fd, LOCK_EX) == 0;
+        int r = roll_forward(fd, j.files, j.remove);
+        if (locked) flock(fd, LOCK_UN);
+        if (r) return -1;
+    }
+    for (int i = 0; i < F_COUNT; i++) {
+        new_name(name, i);
+        if (faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && do_unlink(fd, name)) return -1;
+    }
+    if (faccessat(fd, JOURNAL ".new", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return do_unlink(fd, JOURNAL ".new");
+    return 0;
+}
+
+/* ---- the writer's lock */
+
+static struct { int fd; dev_t dev; ino_t ino; } held = { .fd = -1 };
+
+/* Is the directory open at fd the one of ckpt_lock()? */
+static bool held_is(int fd)
+{
+    struct stat st;
+    return held.fd >= 0 && !fstat(fd, &st) && st.st_dev == held.dev && st.st_ino == held.ino;
+}
+
+/* The lock's descriptor; -1 with errno (EWOULDBLOCK: another writer has it). A file system that
+ * knows no locks is let pass. */
+static int take_lock(const char *dir, int fd)
+{
+    int lock = openat(fd, LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock < 0 || !flock(lock, LOCK_EX | LOCK_NB)) return lock;
+    if (errno == EWOULDBLOCK) {
+        close(lock);
+        errno = EWOULDBLOCK;
+        return -1;
+    }
+    warn("%s: this file system has no locks: do not write here from two programs", dir);
+    return lock;
+}
+
+void ckpt_unlock(void)
+{
+    if (held.fd >= 0) close(held.fd);
+    held.fd = -1;
+}
+
+static int make_dirs(const char *dir)
+{
+    char *p = xstrdup(dir);
+    int r = 0;
+    for (char *s = p + (*p == '/'); !r && s; ) {
+        s = strchr(s, '/');
+        if (s) *s = 0;
+        r = *p && mkdir(p, 0777) && errno != EEXIST ? -1 : 0;
+        if (s) *s++ = '/';
+    }
+    free(p);
+    return r;
+}
+
+/* A descriptor of dir, made if need be; -1 with errno. */
+static int open_dir(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT) return fd;
+    if (make_dirs(dir)) return -1;
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int up = fd >= 0 ? openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (up >= 0) { fsync(up); close(up); }
+    return fd;
+}
+
+#define IN_USE "another program is writing this model directory"
+
+void ckpt_lock(const char *dir)
+{
+    struct stat st;
+    int fd = open_dir(dir);
+    if (fd < 0 || fstat(fd, &st)) die("%s:", dir);
+    if (!held_is(fd)) {
+        ckpt_unlock();
+        held.fd = take_lock(dir, fd);
+        if (held.fd < 0 && errno == EWOULDBLOCK) die("%s: " IN_USE, dir);
+        if (held.fd < 0) die("%s/" LOCK ":", dir);
+        held.dev = st.st_dev;
+        held.ino = st.st_ino;
+    }
+    if (recover(dir, fd)) die("%s: cannot finish an interrupted commit:", dir);
+    close(fd);
+}
+
+/* ---- a commit */
+
+static void fail(Commit *c, const char *name, const char *suffix)
+{
+    int err = errno;
+    char *path = in_dir(c->dir, name, suffix);
+    if (!c->failed) { errno = err; warn("%s:", path); }
+    c->failed = true;
+    free(path);
+}
+
+int commit_begin(Commit *c, const char *dir)
+{
+    *c = (Commit){ .dir = dir, .fd = open_dir(dir), .lock = -1 };
+    if (c->fd < 0) {
+        warn("%s:", dir);
+        return -1;
+    }
+    if (!held_is(c->fd) && (c->lock = take_lock(dir, c->fd)) < 0) {
+        if (errno == EWOULDBLOCK) warn("%s: " IN_USE, dir);
+        else warn("%s/" LOCK ":", dir);
+        close(c->fd);
+        return -1;
+    }
+    if (recover(dir, c->fd)) fail(c, JOURNAL, "");
+    return 0;
+}
+
+/* One block per file on top, for what the last blocks waste. */
+void commit_room(Commit *c, uint64_t bytes)
+{
+    struct statvfs v;
+    if (c->failed || fstatvfs(c->fd, &v) || !v.f_blocks) return;
+    uint64_t free_ = (uint64_t)v.f_bavail * v.f_frsize;
+    bytes += (uint64_t)F_COUNT * v.f_bsize;
+    if (bytes <= free_) return;
+    char *path = in_dir(c->dir, ckpt_name[F_MODEL], "");
+    warn("%s: No space left on device (the checkpoint takes %.1f MB, %.1f MB are free)", path,
+         (double)bytes / 1e6, (double)free_ / 1e6);
+    c->failed = true;
+    free(path);
+}
+
+int commit_create(Commit *c, int file)
+{
+    char name[64];
+    if (c->failed) return -1;
+    new_name(name, file);
+    int fd = ckpt_step() ? -1 : openat(c->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) fail(c, ckpt_name[file], "");
+    else c->files |= 1u << file;
+    return fd;
+}
+
+void commit_close(Commit *c, int fd, int file, int err)
+{
+    if (fd < 0) return;
+    if (!err && do_fsync(fd)) err = errno;
+    if (close(fd) && !err) err = errno;
+    if (!err) return;
+    errno = err;
+    fail(c, ckpt_name[file], "");
+}
+
+static int write_journal(Commit *c, unsigned removed)
+{
+    Buf b = { 0 };
+    buf_str(&b, "{\"version\": 1");
+    list_names(&b, "files", c->files);
+    list_names(&b, "remove", removed);
+    buf_str(&b, "}\n");
+    int fd = ckpt_step()
+                 ? -1
+                 : openat(c->fd, JOURNAL ".new", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int r = fd < 0 ? -1 : 0;
+    ssize_t k = r ? 0 : write(fd, b.s, b.n);
+    if (!r && k != (ssize_t)b.n) {
+        if (k >= 0) errno = ENOSPC;
+        r = -1;
+    }
+    if (!r && do_fsync(fd)) r = -1;
+    int err = errno;
+    if (fd >= 0) close(fd);
+    buf_free(&b);
+    errno = err;
+    return r;
+}
+
+static void give_up(Commit *c)
+{
+    char name[64];
+    for (int i = 0; i < F_COUNT; i++) {
+        new_name(name, i);
+        if (c->files >> i & 1) unlinkat(c->fd, name, 0);
+    }
+    unlinkat(c->fd, JOURNAL ".new", 0);
+}
+
+int commit_end(Commit *c, unsigned removed)
+{
+    if (!c->failed && (do_fsync(c->fd) || write_journal(c, removed))) fail(c, JOURNAL, "");
+    bool locked = !c->failed && lock_soon(c->fd, LOCK_EX) == 0;
+    if (!c->failed && do_rename(c->fd, JOURNAL ".new", JOURNAL)) fail(c, JOURNAL, "");
+    if (c->failed) give_up(c);
+    else if (do_fsync(c->fd) || roll_forward(c->fd, c->files, removed)) {
+        char *path = in_dir(c->dir, JOURNAL, "");       /* the new checkpoint counts already */
+        warn("%s: the next save will finish this commit:", path);
+        free(path);
+    }
+    if (locked) flock(c->fd, LOCK_UN);
+    close(c->fd);
+    if (c->lock >= 0) close(c->lock);
+    return c->failed ? -1 : 0;
+}
