@@ -8,7 +8,8 @@
 #define BASE_ARENA_H
 #include <stddef.h>
 
-typedef struct Arena { struct ArenaBlock *first, *now; size_t used, peak; } Arena;  /* {0} is empty */
+/* {0} is empty. used, peak: bytes given since the last reset, the most there ever were. */
+typedef struct Arena { struct ArenaBlock *first, *now; size_t used, peak; } Arena;
 
 void *arena_alloc(Arena *a, size_t n);
 char *arena_strndup(Arena *a, const char *s, size_t n);     /* adds a NUL */

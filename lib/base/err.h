@@ -17,7 +17,7 @@
 
 extern const char *prog;            /* basename of argv[0]; set once, by opt_parse() */
 extern void (*before_message)(void);     /* progress.c: takes its line off the terminal first */
-extern int verbose;                 /* 0 errors only (-q), 1 warnings and progress, 2.. detail (-v) */
+extern int verbose;             /* 0 errors only (-q), 1 warnings and progress, 2.. detail (-v) */
 
 _Noreturn void die(const char *fmt, ...) PRINTF(1, 2);
 _Noreturn void die_usage(const char *fmt, ...) PRINTF(1, 2);

@@ -1,6 +1,7 @@
 /* Input. One buffer holds what the caller sees; gzip adds a second one for the packed bytes. */
 #include "base/io.h"
 #include "base/io_int.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -62,7 +63,7 @@ static size_t fd_read(In *in, void *p, size_t n)
     return 0;
 }
 
-/* ---- gzip --------------------------------------------------------------------------------------- */
+/* ---- gzip ------------------------------------------------------------------------------------ */
 
 static uint64_t packed_offset(const In *in) { return in->pbefore + in->ppos; }
 
@@ -98,7 +99,8 @@ static void gzip_next(In *in)
     unsigned char c = in->packed[in->ppos];
     if (c == 0x1f) inflateReset(&in->z);
     else if (c == 0) in->state = ZEROS;
-    else die("%s: not gzip data after the end of a member, byte %" PRIu64, in->name, packed_offset(in));
+    else die("%s: not gzip data after the end of a member, byte %" PRIu64, in->name,
+             packed_offset(in));
 }
 
 static void gzip_zeros(In *in)
@@ -106,7 +108,8 @@ static void gzip_zeros(In *in)
     while (packed_fill(in)) {
         for (; in->ppos < in->pend; in->ppos++)
             if (in->packed[in->ppos])
-                die("%s: bytes after the end of the gzip data, byte %" PRIu64, in->name, packed_offset(in));
+                die("%s: bytes after the end of the gzip data, byte %" PRIu64, in->name,
+                    packed_offset(in));
     }
 }
 
@@ -131,7 +134,7 @@ static size_t gzip_read(In *in, void *p, size_t n)
     return n - z->avail_out;
 }
 
-/* ---- the buffer --------------------------------------------------------------------------------- */
+/* ---- the buffer ------------------------------------------------------------------------------ */
 
 /* Look for the magic 1f 8b. A file that is one byte 1f has to be half a magic: no text is that. */
 static void first_fill(In *in)
@@ -151,7 +154,7 @@ static bool fill(In *in)                            /* true if buf[pos] is there
     in->pos = in->end = 0;
     if (in->state == NEW) first_fill(in);
     if (in->end == 0)
-        in->end = in->state == PLAIN ? fd_read(in, in->buf, BUFSIZE) : gzip_read(in, in->buf, BUFSIZE);
+        in->end = (in->state == PLAIN ? fd_read : gzip_read)(in, in->buf, BUFSIZE);
     return in->end > 0;
 }
 
@@ -162,7 +165,11 @@ size_t in_some(In *in, const char **p)
     return in->end - in->pos;
 }
 
-void in_skip(In *in, size_t n) { in->pos += n; }
+void in_skip(In *in, size_t n)
+{
+    assert(n <= in->end - in->pos);
+    in->pos += n;
+}
 
 size_t in_read(In *in, void *p, size_t n)
 {

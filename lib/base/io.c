@@ -70,7 +70,7 @@ static void at_exit(void)
 {
     temps_unlink();
     if (fflush(stdout) == 0 && !ferror(stdout)) return;     /* what printf still held */
-    dprintf(STDERR_FILENO, "%s: stdout: %s\n", prog, strerror(errno));
+    dprintf(STDERR_FILENO, "%s: stdout: cannot write: %s\n", prog, strerror(errno));
     _exit(1);
 }
 
@@ -78,8 +78,10 @@ static void at_exit(void)
  * The stand-in is opened the wrong way round: using it is still an error. */
 static void std_fds(void)
 {
-    for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) _exit(1);
+    for (int fd = 0; fd < 3; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) continue;
+        if (open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) _exit(1);
+    }
 }
 
 void io_init(void)
@@ -102,7 +104,7 @@ void io_init(void)
     signal(SIGXFSZ, SIG_IGN);       /* write() then says EFBIG, and that is reported */
 }
 
-/* ---- shared by in.c and out.c ------------------------------------------------------------------ */
+/* ---- shared by in.c and out.c ---------------------------------------------------------------- */
 
 void fd_wait(int fd, int events)
 {

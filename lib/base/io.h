@@ -23,7 +23,8 @@ const char *in_name(const In *in);              /* for messages; "stdin" for "-"
 size_t in_read(In *in, void *p, size_t n);      /* up to n bytes; less only at the end; 0 = end */
 size_t in_some(In *in, const char **p);         /* what is buffered (refills if empty); 0 = end */
 void in_skip(In *in, size_t n);                 /* consume n of what in_some() showed */
-void in_exact(In *in, void *p, size_t n, const char *what);    /* dies "FILE: ends inside WHAT, byte N" */
+/* n bytes, or dies "FILE: ends inside WHAT, byte N" */
+void in_exact(In *in, void *p, size_t n, const char *what);
 uint64_t in_offset(const In *in);               /* bytes consumed so far (unpacked) */
 /* Next line into b (cleared first), without its LF or CR LF; false at the end. A last line without
  * LF counts. in_lineno() is the number of the line just read, from 1. */
@@ -44,9 +45,11 @@ uint64_t out_offset(const Out *o);              /* bytes written so far */
 void out_close(Out *o);                         /* flush, fsync, rename */
 void out_discard(Out *o);                       /* drop a named file; what went to a pipe is gone */
 
-void io_init(void);             /* called by opt_parse(): SIGPIPE, clean-up of temporaries, C locale */
+/* Called by opt_parse(): SIGPIPE, clean-up of temporaries, C locale; open 0, 1 and 2. */
+void io_init(void);
 void sync_dir_of(const char *path);             /* fsync the directory that holds path */
-void read_file(const char *path, Buf *b, size_t max);   /* whole file; dies if longer than max */
+/* The whole file, as it is (never unpacked), in place of what b held; dies if longer than max. */
+void read_file(const char *path, Buf *b, size_t max);
 uint64_t xxh3(const void *p, size_t n);         /* XXH3, 64 bits */
 
 #endif

@@ -11,10 +11,10 @@ enum { DEPTH = 64, FEW = 16 };
 
 typedef struct Parser {
     Arena *a;
-    const char *s, *p, *end;
+    const char *p, *end;
     const char *err, *err_at;
     char *pool;
-    Json *spare; size_t nspare, batch;      /* nodes come in batches: an arena rounds up to 64 bytes */
+    Json *spare; size_t nspare, batch;  /* nodes come in batches: an arena rounds up to 64 bytes */
     Json *open[DEPTH], *last[DEPTH];        /* containers that are open, their newest child */
     int depth;
     const char *key; size_t key_len;        /* of the member that comes next */
@@ -26,7 +26,7 @@ static bool fail(Parser *j, const char *at, const char *err)
     return false;
 }
 
-/* ---- UTF-8 -------------------------------------------------------------------------------------- */
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 /* One character at p < end. Returns its length, or minus the length of the maximal ill-formed
  * subpart (Unicode 16, table 3-7 and the practice for replacing with U+FFFD). */
@@ -60,7 +60,7 @@ static char *utf8_put(char *o, uint32_t c)
     return o;
 }
 
-/* ---- scalars ------------------------------------------------------------------------------------ */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 /* First byte from p on that is '"', '\\', a control character or not ASCII; eight at a time. */
 static const char *plain(const char *p, const char *end)
@@ -178,7 +178,8 @@ static bool word(Parser *j, Json *v)
         { "null", 4, J_NULL, false }, { "true", 4, J_BOOL, true }, { "false", 5, J_BOOL, false }
     };
     for (int i = 0; i < 3; i++) {
-        if ((size_t)(j->end - j->p) < words[i].n || memcmp(j->p, words[i].text, words[i].n)) continue;
+        if ((size_t)(j->end - j->p) < words[i].n) continue;
+        if (memcmp(j->p, words[i].text, words[i].n)) continue;
         v->kind = words[i].kind;
         v->b = words[i].b;
         j->p += words[i].n;
@@ -187,7 +188,7 @@ static bool word(Parser *j, Json *v)
     return fail(j, j->p, "a value was expected");
 }
 
-/* ---- containers --------------------------------------------------------------------------------- */
+/* ---- containers ------------------------------------------------------------------------------ */
 
 static int by_key(const void *x, const void *y)
 {
@@ -202,13 +203,14 @@ static bool same_key(const Json *a, const Json *b)
     return a->key_len == b->key_len && !memcmp(a->key, b->key, a->key_len);
 }
 
-/* Members with a key that came before. Sorted when there are many, so that no input is quadratic. */
+/* Is no key there twice? Sorted when there are many, so that no input is quadratic. */
 static bool unique_keys(Parser *j, const Json *obj)
 {
     const Json *bad = NULL;
     if (obj->n <= FEW) {
         for (const Json *m = obj->child; m; m = m->next)
-            for (const Json *k = obj->child; k != m && !bad; k = k->next) if (same_key(k, m)) bad = m;
+            for (const Json *k = obj->child; k != m && !bad; k = k->next)
+                if (same_key(k, m)) bad = m;
     } else {
         const Json **all = xreallocarray(NULL, (size_t)obj->n, sizeof *all);
         size_t n = 0;
@@ -223,7 +225,9 @@ static bool unique_keys(Parser *j, const Json *obj)
 
 static void blanks(Parser *j)
 {
-    while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\t' || *j->p == '\r')) j->p++;
+    const char *p = j->p;
+    while (p < j->end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) p++;
+    j->p = p;
 }
 
 static Json *node(Parser *j)
@@ -260,7 +264,7 @@ static Json *value(Parser *j)
         if (up->kind == J_OBJ) { v->key = j->key; v->key_len = j->key_len; }
         if (j->last[d]) j->last[d]->next = v; else up->child = v;
         j->last[d] = v;
-        if (up->n == INT32_MAX) { fail(j, j->p, "too many values in one array or object"); return NULL; }
+        if (up->n == INT32_MAX) { fail(j, j->p, "too many values in an array"); return NULL; }
         up->n++;
     }
     if (j->p == j->end) { fail(j, j->p, "ends where a value was expected"); return NULL; }
@@ -285,11 +289,13 @@ static Json *value(Parser *j)
  * to be read next (its key is read), false if all is closed or wrong. */
 static bool between(Parser *j)
 {
+    static const char *const inside[] = { "ends inside an array", "ends inside an object" };
+    static const char *const comma[] = { "',' or ']' was expected", "',' or '}' was expected" };
     while (j->depth) {
         Json *up = j->open[j->depth - 1];
         bool obj = up->kind == J_OBJ;
         blanks(j);
-        if (j->p == j->end) return fail(j, j->p, obj ? "ends inside an object" : "ends inside an array");
+        if (j->p == j->end) return fail(j, j->p, inside[obj]);
         if (*j->p == (obj ? '}' : ']')) {
             j->p++;
             up->src_len = (size_t)(j->p - up->src);
@@ -298,7 +304,7 @@ static bool between(Parser *j)
             continue;
         }
         if (up->n) {
-            if (*j->p != ',') return fail(j, j->p, obj ? "',' or '}' was expected" : "',' or ']' was expected");
+            if (*j->p != ',') return fail(j, j->p, comma[obj]);
             j->p++;
         }
         return obj ? member_key(j) : true;
@@ -308,7 +314,7 @@ static bool between(Parser *j)
 
 Json *json_parse(Arena *a, const char *s, size_t n, const char **err, size_t *at)
 {
-    Parser j = { .a = a, .s = s, .p = s, .end = s + n };
+    Parser j = { .a = a, .p = s, .end = n ? s + n : s };
     j.pool = arena_alloc(a, size_add(n, 1));
     Json *root = value(&j);
     while (!j.err && between(&j)) value(&j);
@@ -320,7 +326,7 @@ Json *json_parse(Arena *a, const char *s, size_t n, const char **err, size_t *at
     return NULL;
 }
 
-/* ---- reading the tree --------------------------------------------------------------------------- */
+/* ---- reading the tree ------------------------------------------------------------------------ */
 
 const Json *json_get(const Json *obj, const char *key)
 {
@@ -357,7 +363,7 @@ bool json_is_str(const Json *j, const char *s)
     return j && j->kind == J_STR && j->len == n && !memcmp(j->s, s, n);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put_escape(Buf *b, unsigned char c)
 {
@@ -369,7 +375,7 @@ static void put_escape(Buf *b, unsigned char c)
 
 void json_str(Buf *b, const char *s, size_t n)
 {
-    const char *p = s, *end = s + n;
+    const char *p = s, *end = n ? s + n : s;
     buf_reserve(b, size_add(n, 2));
     buf_char(b, '"');
     while (p < end) {

@@ -2,8 +2,9 @@
  *
  * json_parse() reads one value from s[0..n) into an arena. Refused: anything after the value but
  * white space, control characters in strings, bad escapes, malformed UTF-8, duplicate keys in an
- * object, nesting deeper than 64, numbers that are not JSON's. \u escapes: a surrogate pair joins,
- * each lone half becomes U+FFFD. Strings may hold NUL: len rules (a NUL is put after it too).
+ * object, nesting deeper than 64, numbers that are not JSON's (1e999 is one: its num is
+ * infinite). \u escapes: a surrogate pair joins, each lone half becomes U+FFFD. Strings may hold
+ * NUL: len rules (a NUL is put after it too). The tree lives as long as the arena, src as long as s.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -28,11 +29,12 @@ typedef struct Json {
 /* NULL on a syntax error: *err says what, *at is the byte offset. */
 Json *json_parse(Arena *a, const char *s, size_t n, const char **err, size_t *at);
 
-const Json *json_get(const Json *obj, const char *key);         /* NULL if absent or obj is no object */
+const Json *json_get(const Json *obj, const char *key);     /* NULL if absent or obj is no object */
 bool json_int(const Json *j, int64_t *x);                       /* an integer that fits, exactly */
 bool json_is_str(const Json *j, const char *s);
 
-void json_str(Buf *b, const char *s, size_t n);     /* quoted and escaped; invalid UTF-8 -> U+FFFD */
-void json_num(Buf *b, double x);                    /* shortest text that reads back equal; NaN, inf -> null */
+void json_str(Buf *b, const char *s, size_t n);  /* quoted and escaped; invalid UTF-8 -> U+FFFD */
+/* A text that reads back equal, of 15, 16 or 17 digits; integers to 2^53 plain; NaN: null. */
+void json_num(Buf *b, double x);
 
 #endif

@@ -6,7 +6,8 @@
 
 enum { PIECE = 8 << 10 };
 
-static size_t find(const Map *m, const void *key, size_t len, uint64_t hash)   /* its slot, or a free one */
+/* The slot of the key, or the free one where it would be. */
+static size_t find(const Map *m, const void *key, size_t len, uint64_t hash)
 {
     size_t mask = m->nslot - 1, i = hash & mask;
     for (; m->slot[i]; i = (i + 1) & mask) {

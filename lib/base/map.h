@@ -1,6 +1,6 @@
 /* map.h -- a hash table from byte strings to 64-bit values, open addressing, keys copied.
- * {0} is empty. A pointer to a value holds until the next map_put(), a key's bytes until map_free().
- * Order of iteration is order of insertion. Dies when memory runs out. */
+ * {0} is empty. A pointer to a value holds until the next map_put(), a key's bytes (a NUL follows
+ * them) until map_free(). Order of iteration is order of insertion. Dies when memory runs out. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 #include "base/arena.h"
@@ -10,7 +10,7 @@ typedef struct MapEntry { const char *key; size_t len; uint64_t hash; int64_t va
 typedef struct Map {
     MapEntry *e; size_t n, cap;             /* entries in order of insertion */
     uint32_t *slot; size_t nslot;           /* index + 1, 0 = empty */
-    Arena keys; char *room; size_t nroom;   /* the bytes of the keys; what is free of the last piece */
+    Arena keys; char *room; size_t nroom;   /* the keys' bytes; what is free of the last piece */
 } Map;
 
 int64_t *map_get(const Map *m, const void *key, size_t len);    /* NULL if absent */

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@
 #endif
 
 static const Opt *table;
-static int *given, *in_config;          /* one per entry of table: times given; of these, by config */
+static int *given, *in_config;      /* one per entry of table: times given; of these, by config */
 static int ntable;
 static Arena keep;                      /* strings of config files, lists: live as long as we do */
 
@@ -42,13 +43,14 @@ static const Opt common[] = {
     OPT_END
 };
 
-/* ---- finding ------------------------------------------------------------------------------------ */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static const Opt *find_in(const Opt *o, const char *name, size_t n, char key)
 {
     for (; o->kind != O_END; o++) {
         if (o->kind == O_HEAD) continue;
-        if (name ? o->name && strlen(o->name) == n && !memcmp(o->name, name, n) : o->key == key) return o;
+        if (!name && o->key == key) return o;
+        if (name && o->name && strlen(o->name) == n && !memcmp(o->name, name, n)) return o;
     }
     return NULL;
 }
@@ -77,7 +79,8 @@ static int distance(const char *a, int na, const char *b, int nb)
     for (int j = 0; j <= nb; j++) d[0][j] = j;
     for (int i = 1; i <= na; i++) {
         for (int j = 1; j <= nb; j++) {
-            int best = min2(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), min2(d[i - 1][j], d[i][j - 1]) + 1);
+            int best = min2(d[i - 1][j], d[i][j - 1]) + 1;
+            best = min2(best, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 best = min2(best, d[i - 2][j - 2] + 1);
             d[i][j] = best;
@@ -103,7 +106,7 @@ static const char *nearest(const char *name, size_t n)
     return best;
 }
 
-/* ---- setting ------------------------------------------------------------------------------------ */
+/* ---- setting --------------------------------------------------------------------------------- */
 
 static void set_int(const Opt *o, const char *at, const char *v)
 {
@@ -114,7 +117,8 @@ static void set_int(const Opt *o, const char *at, const char *v)
     int shift = !number ? 0 : *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
     if (shift) end++;
     if (!number || *end) die_usage("%s: '%s' is not a whole number", at, v);
-    int64_t lo = o->kind == O_INT ? INT_MIN : INT64_MIN, hi = o->kind == O_INT ? INT_MAX : INT64_MAX;
+    bool small = o->kind == O_INT;
+    int64_t lo = small ? INT_MIN : INT64_MIN, hi = small ? INT_MAX : INT64_MAX;
     bool any = o->lo == 0 && o->hi == 0;
     if (!any && o->lo > (double)lo) lo = (int64_t)o->lo;
     if (!any && o->hi < (double)hi) hi = (int64_t)o->hi;
@@ -162,9 +166,10 @@ static void list_add(const Opt *o, const char *v, bool first)
     l->s[l->n++] = v;
 }
 
-static void set_flag(const Opt *o, const char *at, const char *v)       /* v: only from a config file */
+static void set_flag(const Opt *o, const char *at, const char *v)   /* v: only from a config file */
 {
-    static const char *const no[] = { "false", "no", "off", "0" }, *const yes[] = { "true", "yes", "on", "1" };
+    static const char *const no[] = { "false", "no", "off", "0" };
+    static const char *const yes[] = { "true", "yes", "on", "1" };
     int x = v ? -1 : 1;
     for (int i = 0; v && i < 4; i++) x = !strcmp(v, yes[i]) ? 1 : !strcmp(v, no[i]) ? 0 : x;
     if (x < 0) die_usage("%s: '%s' is neither true nor false", at, v);
@@ -190,7 +195,7 @@ static void set(const Opt *o, const char *at, const char *v, bool from_config)
     if (o->seen) ++*o->seen;
 }
 
-/* ---- the config file ---------------------------------------------------------------------------- */
+/* ---- the config file ------------------------------------------------------------------------- */
 
 static char *trim(char *s, size_t n)
 {
@@ -201,7 +206,7 @@ static char *trim(char *s, size_t n)
 
 static void config_line(const char *file, uint64_t line, char *s, size_t n)
 {
-    if (memchr(s, 0, n)) die_usage("%s: line %llu: holds a NUL byte", file, (unsigned long long)line);
+    if (memchr(s, 0, n)) die_usage("%s: line %" PRIu64 ": holds a NUL byte", file, line);
     for (size_t i = 0; i < n; i++)
         if (s[i] == '#' && (i == 0 || s[i - 1] == ' ' || s[i - 1] == '\t')) n = i;
     s = trim(s, n);
@@ -209,7 +214,7 @@ static void config_line(const char *file, uint64_t line, char *s, size_t n)
     char *eq = strchr(s, '='), *v = eq ? trim(eq + 1, strlen(eq + 1)) : NULL;
     char *key = trim(s, eq ? (size_t)(eq - s) : strlen(s));
     const Opt *o = find_name(key, strlen(key));
-    char *at = xasprintf("%s: line %llu: %s", file, (unsigned long long)line, key);
+    char *at = xasprintf("%s: line %" PRIu64 ": %s", file, line, key);
     if (!o) {
         const char *near = nearest(key, strlen(key));
         if (near) die_usage("%s: no such option; did you mean '%s'?", at, near);
@@ -226,12 +231,12 @@ static void read_config(const char *path)
 {
     In *in = in_open(path);
     Buf b = {0};
-    while (in_line(in, &b)) config_line(in_name(in), in_lineno(in), b.n ? b.s : (char[1]){0}, b.n);
+    while (in_line(in, &b)) config_line(in_name(in), in_lineno(in), b.s, b.n);
     buf_free(&b);
     in_close(in);
 }
 
-/* ---- the command line --------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 typedef struct Setting { const Opt *o; const char *v; char *at; } Setting;
 typedef struct Line { char **argv; int argc, i, nset, nargs; Setting *set; } Line;
@@ -248,8 +253,8 @@ static const char *next_word(Line *l, const char *at, int at_len)
     if (l->i + 1 >= l->argc) die_usage("%.*s: needs a value", at_len, at);
     const char *v = l->argv[l->i + 1];
     if (!strcmp(v, "--") || (!strncmp(v, "--", 2) && find_name(v + 2, strcspn(v + 2, "="))))
-        die_usage("%.*s: needs a value, but '%s' follows (to mean that text, write %.*s%s%s)", at_len, at,
-                  v, at_len, at, at[1] == '-' ? "=" : "", v);
+        die_usage("%.*s: needs a value, but '%s' follows (to mean that text, write %.*s%s%s)",
+                  at_len, at, v, at_len, at, at[1] == '-' ? "=" : "", v);
     l->i++;
     return v;
 }
@@ -275,7 +280,8 @@ static void short_options(Line *l, const char *word)
     for (const char *p = word + 1; *p; p++) {
         const Opt *o = find_key(*p);
         char at[3] = { '-', *p, 0 };
-        if (!o) die_usage(p == word + 1 && !p[1] ? "unknown option '%s'" : "unknown option '%s' in '%s'", at, word);
+        if (!o && !word[2]) die_usage("unknown option '%s'", at);
+        if (!o) die_usage("unknown option '%s' in '%s'", at, word);
         if (o->kind == O_FLAG) { add(l, o, NULL, at, 2); continue; }
         add(l, o, p[1] ? p + 1 : next_word(l, at, 2), at, 2);
         return;
@@ -317,7 +323,9 @@ int opt_parse(int argc, char **argv, const char *synopsis, const char *about, co
     cut(&l);
     for (int i = 0; i < l.nset; i++) {
         const Opt *o = l.set[i].o;
-        if (o->to == &want_help || o->to == &want_version) { set(o, "", NULL, false); answer(synopsis, about); }
+        if (o->to != &want_help && o->to != &want_version) continue;
+        set(o, "", NULL, false);
+        answer(synopsis, about);
     }
     for (int i = 0; i < l.nset; i++) if (l.set[i].o->to == &config) read_config(l.set[i].v);
     for (int i = 0; i < l.nset; i++) {
@@ -332,7 +340,8 @@ int opt_parse(int argc, char **argv, const char *synopsis, const char *about, co
 int opt_given(const char *name)
 {
     for (int i = 0; i < ntable; i++)
-        if (table[i].name && table[i].kind != O_HEAD && !strcmp(table[i].name, name)) return given[i];
+        if (table[i].kind != O_HEAD && table[i].name && !strcmp(table[i].name, name))
+            return given[i];
     return 0;
 }
 

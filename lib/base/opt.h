@@ -19,7 +19,8 @@
  * has it). Several values of a list: those of the command line take the place of the config's.
  *
  * Every tool also has, without listing them: -c/--config FILE ("key = value" lines, # comments
- * at the line's start or after a blank; keys are long option names, a flag is true or false; applied before the command line whatever its place there),
+ * at the line's start or after a blank; keys are long option names, a flag is true or false;
+ * applied before the command line whatever its place there),
  * -q/--quiet, -v/--verbose (each adds 1), -h/--help, --version. A table entry that takes one of
  * those letters wins it (bpe-train's -v is --vocab-size).
  *
@@ -30,7 +31,7 @@
 #define BASE_OPT_H
 #include <stdint.h>
 
-typedef struct StrList { const char **s; int n; } StrList;     /* every value of a repeated option */
+typedef struct StrList { const char **s; int n; } StrList;  /* every value of a repeated option */
 
 typedef enum { O_END, O_HEAD, O_FLAG, O_INT, O_LONG, O_FLOAT, O_STR, O_LIST, O_CHOICE } OptKind;
 
@@ -44,13 +45,14 @@ typedef struct Opt {
 } Opt;
 
 #define OPT_HEAD(text)                         { O_HEAD, 0, text, 0, 0, 0, 0, 0, 0 }
-#define OPT_FLAG(k, name, to, help)            { O_FLAG, k, name, 0, help, to, 0, 0, 0 }    /* int: set to 1 */
+/* FLAG: int, set to 1. FLOAT: no NaN. CHOICE: const char *. */
+#define OPT_FLAG(k, name, to, help)            { O_FLAG, k, name, 0, help, to, 0, 0, 0 }
 #define OPT_INT(k, name, to, arg, lo, hi, help)   { O_INT, k, name, arg, help, to, lo, hi, 0 }
 #define OPT_LONG(k, name, to, arg, lo, hi, help)  { O_LONG, k, name, arg, help, to, lo, hi, 0 }
-#define OPT_FLOAT(k, name, to, arg, lo, hi, help) { O_FLOAT, k, name, arg, help, to, lo, hi, 0 } /* no NaN */
+#define OPT_FLOAT(k, name, to, arg, lo, hi, help) { O_FLOAT, k, name, arg, help, to, lo, hi, 0 }
 #define OPT_STR(k, name, to, arg, help)        { O_STR, k, name, arg, help, to, 0, 0, 0 }
 #define OPT_LIST(k, name, to, arg, help)       { O_LIST, k, name, arg, help, to, 0, 0, 0 }
-#define OPT_CHOICE(k, name, to, words, help)   { O_CHOICE, k, name, words, help, to, 0, 0, 0 } /* const char * */
+#define OPT_CHOICE(k, name, to, words, help)   { O_CHOICE, k, name, words, help, to, 0, 0, 0 }
 #define OPT_END                                { O_END, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Parse; move the operands to argv[1..n] in their order and return n. */

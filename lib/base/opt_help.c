@@ -62,7 +62,8 @@ static void add_default(Buf *b, const Opt *o)
     if (s && *s) buf_printf(b, " [%s]", s);
 }
 
-static bool shown(const Opt *o, const Opt *hiding)  /* what the tool's own table took is not listed twice */
+/* Of the common options, what the tool's own table has taken is not listed twice. */
+static bool shown(const Opt *o, const Opt *hiding)
 {
     for (; hiding && hiding->kind != O_END; hiding++)
         if (hiding->kind != O_HEAD && hiding->name && !strcmp(hiding->name, o->name)) return false;

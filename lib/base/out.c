@@ -49,7 +49,8 @@ static void open_temporary(Out *o)
     static atomic_int count;
     struct stat st;
     bool there = stat(o->target, &st) == 0;
-    if (there && faccessat(AT_FDCWD, o->target, W_OK, AT_EACCESS) < 0) die("%s: cannot write:", o->name);
+    if (there && faccessat(AT_FDCWD, o->target, W_OK, AT_EACCESS) < 0)
+        die("%s: cannot write:", o->name);
     for (;;) {
         o->tmp = xasprintf("%s.tmp-%ld-%d", o->target, (long)getpid(), atomic_fetch_add(&count, 1));
         o->temp = temp_add(o->tmp);     /* before it exists: a signal may come at any instant */

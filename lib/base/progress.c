@@ -1,12 +1,13 @@
 #include "base/progress.h"
 #include "base/buf.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-static int width;                   /* columns our line takes on the terminal now; 0: it is not there */
+static int width;       /* columns our line takes on the terminal now; 0: it is not there */
 
 double now_seconds(void)
 {
@@ -32,7 +33,11 @@ static void amount(Buf *b, double x, const char *unit)
 {
     static const char *const size[] = { "B", "KB", "MB", "GB", "TB", "PB" };
     int k = 0;
-    if (!unit || strcmp(unit, "B")) { buf_printf(b, x < 10 && x != (uint64_t)x ? "%.1f" : "%.0f", x); return; }
+    if (strcmp(unit, "B")) {
+        bool whole = x >= 10 || x == (double)(uint64_t)x;
+        buf_printf(b, whole ? "%.0f" : "%.1f", x);
+        return;
+    }
     for (; x >= 1000 && k < 5; k++) x /= 1000;
     buf_printf(b, k ? "%.1f %s" : "%.0f %s", x, size[k]);
 }
@@ -40,8 +45,9 @@ static void amount(Buf *b, double x, const char *unit)
 static void duration(Buf *b, double s)
 {
     uint64_t t = s < 0 ? 0 : s > 3.6e9 ? 3600000000u : (uint64_t)s;
-    if (t >= 3600) buf_printf(b, "%u:%02u:%02u", (unsigned)(t / 3600), (unsigned)(t / 60 % 60), (unsigned)(t % 60));
-    else buf_printf(b, "%u:%02u", (unsigned)(t / 60), (unsigned)(t % 60));
+    unsigned h = (unsigned)(t / 3600), m = (unsigned)(t / 60 % 60), sec = (unsigned)(t % 60);
+    if (h) buf_printf(b, "%u:%02u:%02u", h, m, sec);
+    else buf_printf(b, "%u:%02u", m, sec);
 }
 
 /* "encoding: 12.3 MB of 45.6 MB (26%), 3.4 MB/s, ETA 0:09, loss 3.21" */

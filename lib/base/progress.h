@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef struct Progress {
-    const char *what, *unit;        /* "encoding", "B" (bytes are shown in KB, MB, GB) or "rows" ... */
+    const char *what, *unit;    /* "encoding", "B" (bytes are shown in KB, MB, GB) or "rows" ... */
     uint64_t total;
     const char *extra;              /* appended to the line if not NULL ("loss 3.21") */
     double t0, last;                /* kept here: when it began, when last drawn */

@@ -3,7 +3,7 @@
 
 static uint64_t rotl(uint64_t x, int k) { return x << k | x >> (64 - k); }
 
-static uint64_t mix(uint64_t z)             /* the output function of splitmix64 (Steele et al. 2014) */
+static uint64_t mix(uint64_t z)         /* the output function of splitmix64 (Steele et al. 2014) */
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -21,7 +21,7 @@ void rng_init(Rng *r, uint64_t seed, uint64_t stream)
         b += gamma;
         r->s[i] = mix(mix(a) + 5 * mix(b));
     }
-    if (!(r->s[0] | r->s[1] | r->s[2] | r->s[3])) r->s[0] = 1;      /* the one state that is a dead end */
+    if (!(r->s[0] | r->s[1] | r->s[2] | r->s[3])) r->s[0] = 1;    /* all zero is a dead end */
 }
 
 uint64_t rng_u64(Rng *r)
@@ -36,7 +36,7 @@ uint64_t rng_u64(Rng *r)
     return x;
 }
 
-uint64_t rng_below(Rng *r, uint64_t n)      /* Lemire 2019: the high half of x * n, few rejections */
+uint64_t rng_below(Rng *r, uint64_t n)  /* Lemire 2019: the high half of x * n, few rejections */
 {
     unsigned __int128 m = (unsigned __int128)rng_u64(r) * n;
     if ((uint64_t)m < n) {

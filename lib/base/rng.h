@@ -1,6 +1,7 @@
 /* rng.h -- a counter-keyed random generator: xoshiro256** (Blackman, Vigna 2018) seeded through
  * splitmix64 from (seed, stream). Two streams of one seed are independent, so that a sample's
- * numbers do not depend on which others are drawn beside it. The state is plain data: save it, go on. */
+ * numbers do not depend on which others are drawn beside it. The state is plain
+ * data: save it, go on. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 #include <stdint.h>

@@ -52,7 +52,8 @@ int main(void)
     ok(blocks(&a) == n, "equal rounds allocate in the first only");
     char *s = arena_strndup(&a, "ab\0cd", 5), *e = arena_strndup(&a, NULL, 0);
     ok(!memcmp(s, "ab\0cd", 6) && !*e, "strndup keeps NULs and adds one");
-    ok(dies(1, "out of memory", too_much, &a) && dies(1, "out of memory", rounding, &a), "sizes that overflow");
+    ok(dies(1, "out of memory", too_much, &a) && dies(1, "out of memory", rounding, &a),
+        "sizes that overflow");
     arena_free(&a);
     ok(!a.first && !a.used, "free leaves the empty one");
     arena_free(&a);

@@ -23,11 +23,14 @@ int main(void)
     ok(b.n == n && !strcmp(b.s, want), "printf grows");
     buf_clear(&b);
     buf_printf(&b, "%*s|", 100000, "x");
-    ok(b.n == 100001 && b.s[99999] == 'x' && b.s[100000] == '|' && !b.s[100001], "a printf larger than what is there");
+    ok(b.n == 100001 && b.s[99999] == 'x' && b.s[100000] == '|' && !b.s[100001],
+        "a printf larger than what is there");
     buf_clear(&b);
     buf_u32(&b, 0x81828384u); buf_u64(&b, 0xf1f2f3f4f5f6f7f8u);
-    ok(b.n == 12 && !memcmp(b.s, "\x84\x83\x82\x81\xf8\xf7\xf6\xf5\xf4\xf3\xf2\xf1", 12), "little-endian");
-    ok(get_u32(b.s) == 0x81828384u && get_u64(b.s + 4) == 0xf1f2f3f4f5f6f7f8u, "and back, unaligned");
+    ok(b.n == 12 && !memcmp(b.s, "\x84\x83\x82\x81\xf8\xf7\xf6\xf5\xf4\xf3\xf2\xf1", 12),
+        "little-endian");
+    ok(get_u32(b.s) == 0x81828384u && get_u64(b.s + 4) == 0xf1f2f3f4f5f6f7f8u,
+        "and back, unaligned");
     ok(dies(1, "out of memory", too_much, &b), "a size that overflows");
     buf_free(&b);
     ok(!b.s && !b.n && !b.cap, "free leaves the empty one");

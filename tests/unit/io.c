@@ -98,7 +98,8 @@ static int reads(const char *file, const Buf *want)
     rng_init(&r, 9, 9);
     In *in = in_open(file);
     all(in, &b, &r);
-    int good = b.n == want->n && (b.n == 0 || !memcmp(b.s, want->s, b.n)) && in_read(in, &good, 1) == 0 && in_offset(in) == b.n;
+    int good = b.n == want->n && (b.n == 0 || !memcmp(b.s, want->s, b.n)) && in_read(in, &good,
+        1) == 0 && in_offset(in) == b.n;
     in_close(in);
     buf_free(&b);
     return good;
@@ -112,7 +113,8 @@ static void read_it(void *file)
     for (size_t k; (k = in_some(in, &p)); ) in_skip(in, k);
     in_close(in);
 }
-static void exact_it(void *file) { char b[10]; In *in = in_open(file); in_exact(in, b, 4, "the header"); in_exact(in, b, 4, "row 1"); }
+static void exact_it(void *file) { char b[10]; In *in = in_open(file); in_exact(in, b, 4,
+    "the header"); in_exact(in, b, 4, "row 1"); }
 static void limit_it(void *file) { Buf b = {0}; read_file(file, &b, 5); }
 
 static void plain(void)
@@ -130,7 +132,8 @@ static void plain(void)
     ok(b.n == 6 && !strcmp(b.s, "abcdef"), "read_file");
     read_file(path("empty"), &b, 0);
     ok(b.n == 0 && b.s && !*b.s, "read_file of nothing");
-    ok(dies(1, "none: No such file", open_it, path("none")) && dies(1, "/: is a directory", open_it, (void *)"/"), "no file, a directory");
+    ok(dies(1, "none: No such file", open_it, path("none")) && dies(1, "/: is a directory",
+        open_it, (void *)"/"), "no file, a directory");
     buf_free(&big);
     buf_free(&b);
 }
@@ -151,7 +154,8 @@ static void gzip(void)
     ok(reads(f, &big), "and 700,000 zero bytes");
     buf_char(&z, 'x');
     put(f, z.s, z.n);
-    ok(dies(1, "bytes after the end of the gzip data, byte", read_it, f), "something after the zeros");
+    ok(dies(1, "bytes after the end of the gzip data, byte", read_it, f),
+        "something after the zeros");
     memcpy(z.s + n, "\x1f\x8b\x08", 3);
     put(f, z.s, n + 1);
     ok(dies(1, "ends inside gzip data", read_it, f), "half a magic after the last member");
@@ -180,7 +184,7 @@ static void gzip(void)
         cut += dies(1, "ends inside gzip data, byte", read_it, f);
     }
     ok(cut == (int)z.n - 1, "a file cut at any of its %d bytes dies", cut);
-    /* A flipped bit past the header is noticed, or is padding before the trailer (the text is the same). */
+    /* A flipped bit past the header is noticed, or is padding before the trailer. */
     Buf two_lines = { (char *)"one line\nand two\n", 17, 18 };
     for (size_t i = 10; i < z.n; i++)
         for (int k = 0; k < 8; k += 3, total++) {
@@ -204,12 +208,15 @@ static void lines(void)
     Buf b = {0}, want = {0};
     char *f = path("lines");
     put(f, "a\nb\r\n\n\r\nc\0d\re\r\r\nlast", 20);
-    static const struct { const char *s; size_t n; } w[] = { { "a", 1 }, { "b", 1 }, { "", 0 }, { "", 0 }, { "c\0d\re\r", 6 }, { "last", 4 } };
+    static const struct { const char *s; size_t n; } w[] = { { "a", 1 }, { "b", 1 }, { "", 0 }, {
+        "", 0 }, { "c\0d\re\r", 6 }, { "last", 4 } };
     In *in = in_open(f);
     int good = 1;
     for (uint64_t i = 0; i < 6; i++)
-        good &= in_line(in, &b) && in_lineno(in) == i + 1 && b.n == w[i].n && !memcmp(b.s, w[i].s, b.n);
-    ok(good && !in_line(in, &b) && !in_line(in, &b) && in_lineno(in) == 6, "LF, CR LF, NUL, a last line without LF");
+        good &= in_line(in, &b) && in_lineno(in) == i + 1 && b.n == w[i].n && !memcmp(b.s, w[i].s,
+            b.n);
+    ok(good && !in_line(in, &b) && !in_line(in, &b) && in_lineno(in) == 6,
+        "LF, CR LF, NUL, a last line without LF");
     in_close(in);
     put(f, "x\n", 2);
     in = in_open(f);
@@ -256,7 +263,8 @@ static void slow_stdin(void)
     dup2(p[0], 0); close(p[0]);
     In *in = in_open("-");
     Buf b = {0};
-    ok(in_line(in, &b) && !strcmp(b.s, "through a pipe") && !in_line(in, &b) && !strcmp(in_name(in), "stdin"),
+    ok(in_line(in, &b) && !strcmp(b.s, "through a pipe") && !in_line(in, &b)
+        && !strcmp(in_name(in), "stdin"),
        "non-blocking stdin, gzip, a byte at a time");
     in_close(in);
     dup2(save, 0); close(save);
@@ -264,7 +272,7 @@ static void slow_stdin(void)
     buf_free(&b); buf_free(&z);
 }
 
-/* ---- output ------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void to_file(void *file)                 /* dies half way */
 {
@@ -282,10 +290,13 @@ static void to_full(void *x)
     for (int i = 0; i < 100000; i++) out_str(o, "line\n");
     out_close(o);
 }
-static void to_full_little(void *x) { (void)x; Out *o = out_open("/dev/full", 0); out_str(o, "x"); out_close(o); }
-static void to_full_stdio(void *x) { (void)x; io_init(); if (freopen("/dev/full", "w", stdout)) { printf("x"); exit(0); } }
+static void to_full_little(void *x) { (void)x; Out *o = out_open("/dev/full", 0); out_str(o, "x");
+    out_close(o); }
+static void to_full_stdio(void *x) { (void)x; io_init(); if (freopen("/dev/full", "w", stdout)) {
+    printf("x"); exit(0); } }
 static void to_it(void *file) { out_close(out_open(file, 0)); }
-static void to_closed(void *x) { (void)x; close(1); io_init(); Out *o = out_open("-", 0); out_str(o, "x"); out_close(o); }
+static void to_closed(void *x) { (void)x; close(1); io_init(); Out *o = out_open("-", 0);
+    out_str(o, "x"); out_close(o); }
 static void to_terminal(void *x)
 {
     int m = posix_openpt(O_RDWR | O_NOCTTY);
@@ -336,48 +347,59 @@ static void output(void)
     Out *o = out_open(f, OUT_BINARY);
     out_str(o, "a"); out_printf(o, "%d%s", 12, "b"); out_write(o, "\0", 1);
     out_printf(o, "%1000d", 7);
-    ok(out_offset(o) == 1005 && access(f, F_OK) != 0 && files() == n + 1, "nothing under the name until it is closed");
+    ok(out_offset(o) == 1005 && access(f, F_OK) != 0 && files() == n + 1,
+        "nothing under the name until it is closed");
     out_write(o, big.s, big.n);
     out_write(o, NULL, 0);
     ok(out_offset(o) == 1005 + big.n && !strcmp(out_name(o), f), "out_offset, out_name");
     out_close(o);
     Buf b = {0};
     read_file(f, &b, SIZE_MAX);
-    ok(b.n == 1005 + big.n && !memcmp(b.s, "a12b\0    ", 9) && !memcmp(b.s + 1005, big.s, big.n), "what was written is there");
-    ok(stat(f, &st) == 0 && (st.st_mode & 07777) == 0644 && files() == n + 1, "mode 0666 less the umask, no temporary left");
+    ok(b.n == 1005 + big.n && !memcmp(b.s, "a12b\0    ", 9) && !memcmp(b.s + 1005, big.s, big.n),
+        "what was written is there");
+    ok(stat(f, &st) == 0 && (st.st_mode & 07777) == 0644 && files() == n + 1,
+        "mode 0666 less the umask, no temporary left");
 
     put(f, "old", 3);
     chmod(f, 0640);
-    ok(dies(1, "half way", to_file, f) && holds(f, "old", 3) && files() == n + 1, "a writer that dies leaves the old file, and no temporary");
+    ok(dies(1, "half way", to_file, f) && holds(f, "old", 3) && files() == n + 1,
+        "a writer that dies leaves the old file, and no temporary");
     ok(dies(1, "", to_exit, f) && holds(f, "old", 3) && files() == n + 1, "so does one that exits");
     int good = 1;
     static const int sigs[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
-    for (int i = 0; i < 4; i++) good &= ends_by(sigs[i], f) && holds(f, "old", 3) && files() == n + 1;
+    for (int i = 0; i < 4; i++) good &= ends_by(sigs[i], f) && holds(f, "old", 3)
+        && files() == n + 1;
     ok(good, "or is ended by SIGINT, SIGTERM, SIGHUP, SIGPIPE");
     o = out_open(f, 0); out_str(o, "dropped"); out_discard(o);
     ok(holds(f, "old", 3) && files() == n + 1, "out_discard");
     o = out_open(f, 0); out_str(o, "new");
     fflush(stdout);
-    pid_t pid = fork();                         /* a child's end must not remove the parent's file */
+    pid_t pid = fork();             /* a child's end must not remove the parent's file */
     if (pid == 0) { io_init(); exit(0); }
     waitpid(pid, NULL, 0);
     out_close(o);
-    ok(holds(f, "new", 3) && stat(f, &st) == 0 && (st.st_mode & 07777) == 0640, "replaced; the mode stays");
+    ok(holds(f, "new", 3) && stat(f, &st) == 0 && (st.st_mode & 07777) == 0640,
+        "replaced; the mode stays");
 
     if (symlink("out", link_) || symlink("target", dangling)) abort();
     o = out_open(link_, 0); out_str(o, "through"); out_close(o);
-    ok(holds(f, "through", 7) && lstat(link_, &st) == 0 && S_ISLNK(st.st_mode), "a link is written through");
+    ok(holds(f, "through", 7) && lstat(link_, &st) == 0 && S_ISLNK(st.st_mode),
+        "a link is written through");
     o = out_open(dangling, 0); out_str(o, "made"); out_close(o);
     ok(holds(path("target"), "made", 4), "also one to what is not there yet");
     if (symlink("loop", path("loop"))) abort();
     ok(dies(1, "loop: Too many levels", to_it, path("loop")), "a link to itself");
 
     n = files();
-    ok(dies(1, "/dev/full: cannot write: No space left", to_full, NULL) && dies(1, "No space left", to_full_little, NULL), "/dev/full");
-    ok(dies(1, "stdout: No space left", to_full_stdio, NULL), "what printf could not write is noticed at the exit");
-    ok(dies(1, "is a directory", to_it, dir) && dies(1, "cannot create: No such file", to_it, path("no/such")), "a folder, no folder");
+    ok(dies(1, "/dev/full: cannot write: No space left", to_full, NULL) && dies(1,
+        "No space left", to_full_little, NULL), "/dev/full");
+    ok(dies(1, "stdout: cannot write: No space left", to_full_stdio, NULL),
+        "what printf could not write is noticed at the exit");
+    ok(dies(1, "is a directory", to_it, dir) && dies(1, "cannot create: No such file", to_it,
+        path("no/such")), "a folder, no folder");
     ok(dies(1, "stdout: cannot write: Bad file", to_closed, NULL), "a closed stdout");
-    ok(dies(1, "refusing to write binary data to a terminal", to_terminal, NULL), "binary to a terminal");
+    ok(dies(1, "refusing to write binary data to a terminal", to_terminal, NULL),
+        "binary to a terminal");
     ok(dies(1, "File too large", to_limit, path("limited")) && files() == n, "a file size limit");
 
     fflush(stdout);
@@ -419,7 +441,8 @@ static void threads(void)
 {
     pthread_t t[4];
     int id[4], n = files();
-    for (int i = 0; i < 4; i++) { id[i] = i; if (pthread_create(&t[i], NULL, writer, &id[i])) abort(); }
+    for (int i = 0; i < 4; i++) { id[i] = i; if (pthread_create(&t[i], NULL, writer,
+        &id[i])) abort(); }
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     ok(files() == n + 3, "four threads write three files");
 }
@@ -429,7 +452,8 @@ static void sparse(void)                        /* beyond 4 GiB: offsets; the fi
     char *f = path("sparse");
     int fd = open(f, O_WRONLY | O_CREAT, 0600);
     off_t n = (5ll << 30) + 1;
-    if (fd < 0 || ftruncate(fd, n) || pwrite(fd, "\n", 1, n - 2) != 1 || pwrite(fd, "z", 1, n - 1) != 1) { skip("no room", "5 GiB"); return; }
+    if (fd < 0 || ftruncate(fd, n) || pwrite(fd, "\n", 1, n - 2) != 1 || pwrite(fd, "z", 1,
+        n - 1) != 1) { skip("no room", "5 GiB"); return; }
     close(fd);
     In *in = in_open(f);
     const char *p;
@@ -439,7 +463,8 @@ static void sparse(void)                        /* beyond 4 GiB: offsets; the fi
         in_skip(in, k);
     }
     char last[3];
-    ok(in_offset(in) == (5ull << 30) - 1 && in_read(in, last, 3) == 2 && !memcmp(last, "\nz", 2) && in_offset(in) == (uint64_t)n, "past 5 GiB");
+    ok(in_offset(in) == (5ull << 30) - 1 && in_read(in, last, 3) == 2 && !memcmp(last, "\nz", 2)
+        && in_offset(in) == (uint64_t)n, "past 5 GiB");
     in_close(in);
     unlink(f);
 }

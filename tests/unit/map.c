@@ -10,8 +10,10 @@ int main(void)
     *map_put(&m, "a", 1) = 5;
     *map_put(&m, "a\0", 2) = 6;
     *map_put(&m, "", 0) = 7;
-    ok(*map_get(&m, "a", 1) == 5 && *map_get(&m, "a\0", 2) == 6 && *map_get(&m, NULL, 0) == 7, "NUL and length count");
-    ok(!map_get(&m, "b", 1) && *map_put(&m, "a", 1) == 5 && m.n == 3, "put of what is there finds it");
+    ok(*map_get(&m, "a", 1) == 5 && *map_get(&m, "a\0", 2) == 6 && *map_get(&m, NULL, 0) == 7,
+        "NUL and length count");
+    ok(!map_get(&m, "b", 1) && *map_put(&m, "a", 1) == 5 && m.n == 3,
+        "put of what is there finds it");
     map_free(&m);
 
     enum { N = 200000 };

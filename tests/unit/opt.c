@@ -15,7 +15,8 @@ static StrList train;
 static const Opt opts[] = {
     OPT_HEAD("Model"),
     OPT_INT('T', "depth", &depth, "N", -5, INT_MAX, "so many layers"),
-    OPT_LONG(0, "mem", &mem, "BYTES", 0, 0, "memory to use, with a text that is long enough to need a second line"),
+    OPT_LONG(0, "mem", &mem, "BYTES", 0, 0,
+        "memory to use, with a text that is long enough to need a second line"),
     OPT_FLOAT(0, "lr", &lr, "X", -1, 1, "step"),
     OPT_FLOAT(0, "any", &any, "X", 0, 0, "any number"),
     OPT_FLOAT(0, "temperature", &pos, "X", 0, INFINITY, "to infinity"),
@@ -42,10 +43,12 @@ static int run(const Opt *table, char **argv)
     if (pid == 0) {
         dup2(p[1], 1); dup2(p[1], 2); close(p[0]); close(p[1]);
         int n = opt_parse(argc, argv, "[options] [FILE ...]", "One line about it.", table);
-        printf("depth=%d mem=%lld lr=%g any=%g temp=%g out=%s kind=%s flag=%d other=%d verbose=%d train=", depth,
+        printf("depth=%d mem=%lld lr=%g any=%g temp=%g out=%s kind=%s flag=%d other=%d "
+               "verbose=%d train=", depth,
                (long long)mem, lr, any, pos, out, kind, flag, other, verbose);
         for (int i = 0; i < train.n; i++) printf("%s%s", i ? "," : "", train.s[i]);
-        printf(" seen=%d given=%d/%d/%d args=", seen, opt_given("depth"), opt_given("train"), opt_given("Model"));
+        printf(" seen=%d given=%d/%d/%d args=", seen, opt_given("depth"), opt_given("train"),
+            opt_given("Model"));
         for (int i = 1; i <= n; i++) printf("%s%s", i > 1 ? "," : "", argv[i]);
         printf("\n");
         exit(0);
@@ -53,7 +56,8 @@ static int run(const Opt *table, char **argv)
     close(p[1]);
     size_t n = 0;
     ssize_t k;
-    while (n < sizeof text - 1 && (k = read(p[0], text + n, sizeof text - 1 - n)) > 0) n += (size_t)k;
+    while (n < sizeof text - 1 && (k = read(p[0], text + n,
+        sizeof text - 1 - n)) > 0) n += (size_t)k;
     text[n] = 0;
     close(p[0]);
     int st;
@@ -79,7 +83,8 @@ static const char *conf(const char *body)       /* write a config file, return i
 static void values(void)
 {
     char *none[] = { (char *)"tool", NULL };
-    ok(run(opts, none) == 0 && strstr(text, "depth=4 mem=1048576 lr=0.02 any=0 temp=1 out=- kind=auto flag=0 other=0 "
+    ok(run(opts, none) == 0 && strstr(text,
+        "depth=4 mem=1048576 lr=0.02 any=0 temp=1 out=- kind=auto flag=0 other=0 "
        "verbose=1 train= seen=0 given=0/0/0 args=\n"), "nothing given: the defaults");
     CASE(0, "depth=7 ", "--depth", "7");
     CASE(0, "depth=7 ", "--depth=7");
@@ -98,7 +103,8 @@ static void values(void)
     CASE(0, "out=--help kind", "--output=--help");
     CASE(0, "out=--help kind", "-o--help");
     CASE(0, "kind=bf16 ", "-dbf16");
-    CASE(0, "train=a,b,c,d,e seen=5 given=0/5/0", "-ta", "-t", "b", "--train=c", "--train", "d", "-te");
+    CASE(0, "train=a,b,c,d,e seen=5 given=0/5/0", "-ta", "-t", "b", "--train=c", "--train", "d",
+        "-te");
     CASE(0, "verbose=3 ", "-vv");
     CASE(0, "verbose=0 ", "-q", "-v");
     CASE(0, "args=x,-,y,-z,--\n", "x", "-f", "-", "y", "--", "-z", "--");
@@ -112,7 +118,8 @@ static void numbers(void)
     CASE(2, "out of range", "-T", "2G");
     CASE(0, "depth=1073741824 ", "-T", "1G");
     CASE(2, "--depth: -6 is out of range (-5 to 2147483647)", "--depth=-6");
-    CASE(2, "out of range (-2147483648 to 2147483647)", "--an-option-with-a-long-name", "-2147483649");
+    CASE(2, "out of range (-2147483648 to 2147483647)", "--an-option-with-a-long-name",
+        "-2147483649");
     CASE(0, "mem=9223372036854775807 ", "--mem", "9223372036854775807");
     CASE(0, "mem=-9223372036854775808 ", "--mem", "-9223372036854775808");
     CASE(2, "out of range", "--mem", "9223372036854775808");
@@ -156,7 +163,8 @@ static void numbers(void)
 
 static void wrong(void)
 {
-    CASE(2, "tool: unknown option '--dpeth'; did you mean '--depth'?\nTry 'tool --help'.\n", "--dpeth", "3");
+    CASE(2, "tool: unknown option '--dpeth'; did you mean '--depth'?\nTry 'tool --help'.\n",
+        "--dpeth", "3");
     CASE(2, "did you mean '--depth'?", "--dep=3");
     CASE(2, "did you mean '--other-flag'?", "--other_flag");
     CASE(2, "did you mean '--version'?", "--verson");
@@ -182,8 +190,10 @@ static void wrong(void)
 
 static void configs(void)
 {
-    char *c = (char *)conf("# a comment\n\n depth = 12 # twelve\r\nlr=0.5\noutput = a b#c\t# x\nflag\ntrain=x\ntrain = y\nverbose\n");
-    CASE(0, "depth=12 mem=1048576 lr=0.5 any=0 temp=1 out=a b#c kind=auto flag=1 other=0 verbose=2 train=x,y seen=2 given=1/2/0", "-c", c);
+    char *c = (char *)conf("# a comment\n\n depth = 12 # twelve\r\nlr=0.5\n"
+                            "output = a b#c\t# x\nflag\ntrain=x\ntrain = y\nverbose\n");
+    CASE(0, "depth=12 mem=1048576 lr=0.5 any=0 temp=1 out=a b#c kind=auto flag=1 other=0 "
+         "verbose=2 train=x,y seen=2 given=1/2/0", "-c", c);
     CASE(0, "depth=3 ", "--depth", "3", "--config", c);
     CASE(0, "given=2/2/0", "-T3", "-c", c);
     CASE(0, "train=z,w seen=4", "-c", c, "-tz", "-tw");
@@ -220,29 +230,41 @@ static int starts(const char *line)     /* the help has this line, from its firs
 static void help(void)
 {
     CASE(0, "Usage: tool [options] [FILE ...]\nOne line about it.\n\nModel:\n", "--help");
-    ok(starts("  -T, --depth N               so many layers [4]"), "an option in columns, with its default");
+    ok(starts("  -T, --depth N               so many layers [4]"),
+        "an option in columns, with its default");
     ok(starts("      --mem BYTES             memory to use, with a text that is long enough to")
-       && starts("                              need a second line [1048576]"), "wrapped text stays in its column");
-    ok(starts("      --an-option-with-a-long-name NUMBER\n                              on a line of its own [4]"), "a long name");
-    ok(starts("  -o, --output FILE           write to FILE [-]") && starts("  -t, --train FILE            read FILE; may be repeated"), "strings, lists");
+       && starts("                              need a second line [1048576]"),
+           "wrapped text stays in its column");
+    ok(starts("      --an-option-with-a-long-name NUMBER\n"
+              "                              on a line of its own [4]"), "a long name");
+    ok(starts("  -o, --output FILE           write to FILE [-]")
+        && starts("  -t, --train FILE            read FILE; may be repeated"), "strings, lists");
     ok(starts("  -d, --dtype auto|fp32|bf16  kind of number [auto]"), "choices");
-    ok(starts("  -f, --flag                  a flag") && !strstr(text, "secret"), "flags; no text: not shown");
-    ok(starts("  -q, --quiet                 say nothing but errors") && strstr(text, "--version"), "what every tool has");
+    ok(starts("  -f, --flag                  a flag") && !strstr(text, "secret"),
+        "flags; no text: not shown");
+    ok(starts("  -q, --quiet                 say nothing but errors") && strstr(text,
+        "--version"), "what every tool has");
     int longest = 0, n = 0;
-    for (const char *p = text; *p; p++) { n = *p == '\n' ? 0 : n + 1; if (n > longest) longest = n; }
+    for (const char *p = text; *p; p++) { n = *p == '\n' ? 0 : n + 1;
+        if (n > longest) longest = n; }
     ok(longest <= 80, "80 columns (%d)", longest);
     CASE(0, "so many layers [4]", "-T9", "-h");
     CASE(0, "Usage:", "--depth=x", "--help");
     CASE(2, "unknown", "--bogus", "--help");
     CASE(0, "tool ", "--version");
-    ok(strstr(text, __VERSION__) && strstr(text, " (") && text[strlen(text) - 1] == '\n', "version: compiler, flags, back-ends");
+    ok(strstr(text, __VERSION__) && strstr(text, " (") && text[strlen(text) - 1] == '\n',
+        "version: compiler, flags, back-ends");
 
     static int v;
-    static const Opt mine[] = { OPT_INT('v', "vocab-size", &v, "N", 0, 9, "vocabulary"), OPT_FLAG(0, "quiet", &v, "mine"), OPT_END };
-    char *args[] = { (char *)"tool", (char *)"-v3", (char *)"--verbose", NULL }, *h[] = { (char *)"tool", (char *)"-h", NULL };
-    ok(run(mine, args) == 0 && strstr(text, "verbose=2"), "a tool's own -v wins the letter, --verbose stays");
+    static const Opt mine[] = { OPT_INT('v', "vocab-size", &v, "N", 0, 9, "vocabulary"),
+        OPT_FLAG(0, "quiet", &v, "mine"), OPT_END };
+    char *args[] = { (char *)"tool", (char *)"-v3", (char *)"--verbose", NULL }, *h[] = {
+        (char *)"tool", (char *)"-h", NULL };
+    ok(run(mine, args) == 0 && strstr(text, "verbose=2"),
+        "a tool's own -v wins the letter, --verbose stays");
     ok(run(mine, h) == 0 && strstr(text, "  -v, --vocab-size N") && strstr(text, "      --verbose ")
-       && strstr(text, "--quiet") == strstr(text, "--quiet         mine") && strstr(text, "\nOptions:\n"), "and --help says so");
+       && strstr(text, "--quiet") == strstr(text, "--quiet         mine") && strstr(text,
+           "\nOptions:\n"), "and --help says so");
 }
 
 static void full(void *x)

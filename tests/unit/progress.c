@@ -42,7 +42,8 @@ static void busy(void)              /* 0.5 s, many calls */
 
 static void long_line(void)
 {
-    Progress p = { .what = "a-name-that-is-much-longer-than-the-terminal-is-wide-so-that-it-has-to-be-cut-at-its-end", .unit = "rows" };
+    Progress p = { .unit = "rows", .what =
+        "a-name-that-is-much-longer-than-the-terminal-is-wide-so-that-it-has-to-be-cut-at-its-end" };
     progress(&p, 1);
     pause_ms(120);
     progress(&p, 2);
@@ -68,7 +69,8 @@ int main(void)
     drawn(0, busy, s, sizeof s);
     ok(!strcmp(s, "tool: in between\n"), "a file: nothing in the first 10 s");
     drawn(0, old, s, sizeof s);
-    ok(!strcmp(s, "tool: packing: 100 of 400 rows (25%), 5.0 rows/s, ETA 1:00\n"), "a file: a plain line");
+    ok(!strcmp(s, "tool: packing: 100 of 400 rows (25%), 5.0 rows/s, ETA 1:00\n"),
+        "a file: a plain line");
     ok(drawn(0, quiet, s, sizeof s) == 0 && drawn(0, quiet_old, s, sizeof s) == 0, "-q: nothing");
 
     size_t n = drawn(1, busy, s, sizeof s);
@@ -81,6 +83,7 @@ int main(void)
     ok(m && m > s && m[-1] == '\r' && m[-2] == ' ', "a message takes the line away first");
     ok(!strchr(s, 27), "no escape codes at all");
     drawn(1, long_line, s, sizeof s);
-    ok(strlen(s) == 90 && s[0] == '\r' && count(s, '\n') == 0, "cut to the terminal's width less one");
+    ok(strlen(s) == 90 && s[0] == '\r' && count(s, '\n') == 0,
+        "cut to the terminal's width less one");
     return done();
 }

@@ -13,7 +13,8 @@ static double chi(const int *count, int k, double total)
 int main(void)
 {
     Rng r = { { 1, 2, 3, 4 } }, q;
-    static const uint64_t want[] = { 11520u, 0u, 1509978240u, 1215971899390074240u, 1216172134540287360u,
+    static const uint64_t want[] = { 11520u, 0u, 1509978240u, 1215971899390074240u,
+        1216172134540287360u,
         607988272756665600u, 16172922978634559625u, 8476171486693032832u, 10595114339597558777u,
         2904607092377533576u };
     int good = 1;
@@ -25,7 +26,8 @@ int main(void)
     q = r;
     ok(good && rng_u64(&r) == rng_u64(&q), "same seed, same numbers; the state can be copied");
     rng_init(&r, 0, 0);
-    ok(rng_u64(&r) == 13792580860495692599u && rng_u64(&r) == 1062376075926306025u, "the seeding does not change (files depend on it)");
+    ok(rng_u64(&r) == 13792580860495692599u && rng_u64(&r) == 1062376075926306025u,
+        "the seeding does not change (files depend on it)");
 
     /* Neighbouring seeds and streams: the first numbers differ in half of their bits. */
     double bits = 0;
@@ -35,31 +37,36 @@ int main(void)
         uint64_t x = rng_u64(&r);
         bits += __builtin_popcountll(x ^ rng_u64(&q)) + __builtin_popcountll(x ^ rng_u64(&s));
     }
-    ok(fabs(bits / 8192 - 32) < 5 * 4 / sqrt(8192), "streams are independent (%.3f bits of 64 differ)", bits / 8192);
+    ok(fabs(bits / 8192 - 32) < 5 * 4 / sqrt(8192),
+        "streams are independent (%.3f bits of 64 differ)", bits / 8192);
 
     int count[10] = {0};
     rng_init(&r, 1, 1);
     for (int i = 0; i < 1000000; i++) count[rng_below(&r, 10)]++;
     ok(fabs(chi(count, 10, 1e6)) < 5, "rng_below is uniform");
-    int low = 0;                        /* with n = 3 * 2^62, x mod n would hit the low third twice as often */
+    int low = 0;        /* with n = 3 * 2^62, x mod n would hit the low third twice as often */
     for (int i = 0; i < 30000; i++) low += rng_below(&r, 3ull << 62) < 1ull << 62;
-    ok(abs(low - 10000) < 5 * sqrt(30000 * 2 / 9.0), "rng_below has no bias (%d of 30000 in the low third)", low);
+    ok(abs(low - 10000) < 5 * sqrt(30000 * 2 / 9.0),
+        "rng_below has no bias (%d of 30000 in the low third)", low);
     ok(rng_below(&r, 1) == 0, "rng_below(1)");
 
-    double u = 0, u2 = 0, m = 0, v = 0, k = 0;
+    double u = 0, m = 0, v = 0, k = 0;
     int bins[64] = {0}, n = 1000000, tail = 0;
     good = 1;
     for (int i = 0; i < n; i++) {
         double x = rng_uniform(&r), z = rng_normal(&r);
         good &= x >= 0 && x < 1 && isfinite(z);
-        u += x; u2 += x * x;
+        u += x;
         bins[(int)(x * 64)]++;
         m += z; v += z * z; k += z * z * z * z;
         tail += fabs(z) > 3;
     }
-    ok(good && fabs(u / n - 0.5) < 5 / sqrt(12.0 * n) && fabs(chi(bins, 64, n)) < 5, "uniform in [0, 1)");
-    ok(fabs(m / n) < 5 / sqrt(n) && fabs(v / n - 1) < 5 * sqrt(2.0 / n) && fabs(k / n - 3) < 5 * sqrt(96.0 / n),
+    ok(good && fabs(u / n - 0.5) < 5 / sqrt(12.0 * n) && fabs(chi(bins, 64, n)) < 5,
+        "uniform in [0, 1)");
+    ok(fabs(m / n) < 5 / sqrt(n) && fabs(v / n - 1) < 5 * sqrt(2.0 / n)
+        && fabs(k / n - 3) < 5 * sqrt(96.0 / n),
        "normal: mean %.4f, variance %.4f, kurtosis %.4f", m / n, v / n, k / n);
-    ok(fabs(tail - 0.0026998 * n) < 5 * sqrt(0.0027 * n), "normal: %d beyond three deviations", tail);
+    ok(fabs(tail - 0.0026998 * n) < 5 * sqrt(0.0027 * n), "normal: %d beyond three deviations",
+        tail);
     return done();
 }
