@@ -1,0 +1,76 @@
+. "$(dirname "$0")/../lib.sh"
+docs=$top/tests/tok/docs.jsonl; cd "$dir" || exit 1
+row() { printf '{"text":"%s"}\n' "$@"; }
+bpe-train -q -v 521 --doc-cap 0 -o t.tok "$docs"
+row ababab | bpe-train -q -v 267 -o ab.tok 2>/dev/null    # 256 ab, 257 abab, bos 258
+
+ok "--help" "tok-encode --help"
+exits 2 "no tokenizer" "row a | tok-encode"
+exits 2 "unknown option" "tok-encode -t t.tok --frobnicate"
+exits 2 "bad number" "row a | tok-encode -t t.tok --max-tokens 3x"
+exits 2 "--raw without --decode" "row a | tok-encode -t t.tok --raw"
+exits 2 "--decode with --no-bos" "tok-encode -t t.tok --decode --no-bos"
+says 1 "nosuch" "missing file" "tok-encode -t t.tok nosuch"
+says 1 "nosuch" "missing tokenizer" "tok-encode -t nosuch $docs"
+says 1 "not a tokenizer" "documents as tokenizer" "tok-encode -t $docs $docs"
+[ -w /dev/full ] && exits 1 "/dev/full" "tok-encode -t t.tok -o /dev/full $docs" || skip "/dev/full" "none here"
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    ok "binary is not written to a terminal" \
+        "! script -qec 'tok-encode -t t.tok $docs' /dev/null >tty.txt && grep -q terminal tty.txt"
+else skip "binary is not written to a terminal" "no script(1)"; fi
+
+# there
+ok "ids equal the golden ones" "tok-encode -t t.tok --ids --no-bos $docs | cmp - $top/tests/tok/ids.txt"
+is "bos comes first" "row abab '' x | tok-encode -t ab.tok --ids" "258 257
+258
+258 120"
+is "--no-bos" "row abab '' x | tok-encode -t ab.tok --ids --no-bos" "257
+
+120"
+is "--max-tokens" "row xyz x | tok-encode -t ab.tok --ids --max-tokens 2" "258 120
+258 120"
+says 0 "2 tokens past --max-tokens were dropped" "what is cut is said" "row xyz | tok-encode -t ab.tok --ids --max-tokens 2"
+is "a control string is ordinary" "row '<|bos|>' | tok-encode -t ab.tok --ids" "258 60 124 98 111 115 124 62"
+is "a lone surrogate is replaced" "row 'a\\ud800b' | tok-encode -t ab.tok --ids --no-bos" "97 239 191 189 98"
+says 0 "3 documents, 5 bytes, 5 tokens, 1.000 bytes a token" "the report" "row abab '' x | tok-encode -t ab.tok"
+says 1 "no documents in stdin" "no documents" "tok-encode -t t.tok </dev/null"
+says 1 "no documents in empty" "no documents in a file" ": >empty; tok-encode -t t.tok -o x empty"
+ok "and no output" "! test -e x"
+says 1 "line 2" "a bad line is named" "{ row a; echo '[1]'; } | tok-encode -t t.tok -o x"
+says 1 "line 1: has \"messages\"" "conversations" "echo '{\"messages\":[]}' | tok-encode -t t.tok -o x"
+ok "a reader that stops is no error" "for i in 1 2 3 4 5 6 7 8 9; do cat $docs $docs $docs; done >many; tok-encode -t t.tok --ids many 2>log | head -n 1 >/dev/null; ! grep -i pipe log"
+
+# and back
+ok "documents come back" "tok-encode -t t.tok -o t.tokens $docs && tok-encode -t t.tok --decode t.tokens | cmp - $docs"
+ok "as ids too" "tok-encode -t t.tok --ids $docs | tok-encode -t t.tok --ids --decode | cmp - $docs"
+ok "without bos" "tok-encode -t t.tok --no-bos $docs | tok-encode -t t.tok --decode | cmp - $docs"
+ok "two streams are one" "cat t.tokens t.tokens | tok-encode -t t.tok --decode >2 && cat $docs $docs | cmp - 2"
+ok "equal runs, equal bytes" "tok-encode -t t.tok <$docs | cmp - t.tokens"
+is "--raw has nothing between" "row ab 'c\\n' d | tok-encode -t ab.tok | tok-encode -t ab.tok --decode --raw | od -An -c | tr -d ' '" 'abc\nd'
+is "--raw is byte exact" "echo 258 240 159 | tok-encode -t ab.tok --ids --decode --raw | od -An -tx1 | tr -d ' '" "f09f"
+is "JSON replaces" "echo 258 97 240 159 98 | tok-encode -t ab.tok --ids --decode" '{"text":"a�b"}'
+is "special tokens are their names" "echo 258 97 258 260 | tok-encode -t ab.tok --ids --decode" '{"text":"a<|bos|><|user_end|>"}'
+is "spaces, tabs, CR LF, empty lines" "printf ' 97\t98 \r\n\n99' | tok-encode -t ab.tok --ids --decode" '{"text":"ab"}
+{"text":""}
+{"text":"c"}'
+says 1 "stdin: line 2: 267 is no token" "unknown id" "printf '97\n98 267\n' | tok-encode -t ab.tok --ids --decode"
+says 1 "line 1: 4294967295 is no token" "the largest id" "echo 4294967295 | tok-encode -t ab.tok --ids --decode"
+says 1 "'4294967296" "an id past 32 bits" "echo 4294967296 | tok-encode -t ab.tok --ids --decode"
+says 1 "line 1, byte 4: '-1' is no token" "a negative id" "echo '97 -1' | tok-encode -t ab.tok --ids --decode"
+says 1 "'9x' is no token" "not a number" "echo 9x | tok-encode -t ab.tok --ids --decode"
+says 1 "no documents in stdin" "nothing to decode" "tok-encode -t ab.tok --ids --decode </dev/null"
+h() { tail -c 8 "$1" | od -An -tx1 | awk '{for (i = 8; i > 0; i--) printf "%s", $i}'; }
+says 1 "$(h t.tok), but ab.tok is $(h ab.tok)" "another tokenizer's stream: both hashes" "tok-encode -t ab.tok --decode t.tokens"
+size=$(wc -c <t.tokens)
+for k in 5 $((size / 2)) $((size - 1)); do
+    exits 1 "a stream that ends after $k bytes" "head -c $k t.tokens | tok-encode -t t.tok --decode"
+done
+
+# long stretches, and quickly
+{ printf '{"text":"'; head -c 1000000 /dev/zero | tr '\0' ' '; printf 'x"}\n{"text":"'
+  head -c 1000000 /dev/zero | tr '\0' '^'; printf '"}\n{"text":"'
+  head -c 1000000 /dev/zero | tr '\0' a; printf '"}\n{"text":"'
+  head -c 400000 /dev/zero | od -An -v -tx1 | tr -d '\n' | tr ' 0' 'qz'; printf '"}\n'; } >long
+ok "a million of one character" "timeout 120 tok-encode -t t.tok -o l.tokens long"
+ok "and back" "tok-encode -t t.tok --decode l.tokens | cmp - long"
+finish

@@ -1,0 +1,251 @@
+/* The scanner against the pattern, alternative by alternative, as a regex engine would try it. */
+#include "text/split.h"
+#include "base/io.h"
+#include "base/progress.h"
+#include "base/rng.h"
+#include "tap.h"
+#include "text/utf8.h"
+
+/* ---- the pattern, literally, on code points -------------------------------- */
+
+static bool is_l(uint32_t c) { return unicode_class(c) == UC_LETTER; }
+static bool is_n(uint32_t c) { return unicode_class(c) == UC_NUMBER; }
+static bool is_s(uint32_t c) { return unicode_class(c) == UC_SPACE; }
+static bool is_nl(uint32_t c) { return c == '\r' || c == '\n'; }
+static bool is_x(uint32_t c) { return !is_s(c) && !is_l(c) && !is_n(c); }      /* [^\s\p{L}\p{N}] */
+static uint32_t low(uint32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c == 0x17f ? 's' : c; }
+
+static int match(const uint32_t *c, int n, int i)
+{
+    /* '(?i:[sdmt]|ll|ve|re) */
+    uint32_t a = i + 1 < n ? low(c[i + 1]) : 0, b = i + 2 < n ? low(c[i + 2]) : 0;
+    if (c[i] == '\'') {
+        if (a == 's' || a == 'd' || a == 'm' || a == 't') return i + 2;
+        if ((a == 'l' && b == 'l') || (a == 'v' && b == 'e') || (a == 'r' && b == 'e')) return i + 3;
+    }
+    /* [^\r\n\p{L}\p{N}]?+\p{L}+ */
+    int j = i + (!is_nl(c[i]) && !is_l(c[i]) && !is_n(c[i])), k = j;
+    while (k < n && is_l(c[k])) k++;
+    if (k > j) return k;
+    /* \p{N}{1,2} */
+    if (is_n(c[i])) return i + 1 < n && is_n(c[i + 1]) ? i + 2 : i + 1;
+    /*  ?[^\s\p{L}\p{N}]++[\r\n]* */
+    j = k = i + (c[i] == ' ');
+    while (k < n && is_x(c[k])) k++;
+    if (k > j) {
+        while (k < n && is_nl(c[k])) k++;
+        return k;
+    }
+    /* \s*[\r\n] */
+    for (k = i; k < n && is_s(c[k]); k++) ;
+    int run = k;
+    for (; k >= i; k--)
+        if (k < n && is_nl(c[k])) return k + 1;
+    /* \s+(?!\S) */
+    for (k = run; k > i; k--)
+        if (k == n || is_s(c[k])) return k;
+    /* \s+ */
+    return run;
+}
+
+/* Split s both ways; the pieces tile it. */
+static bool agree(const uint32_t *c, int n, char *s)
+{
+    size_t len = 0, at = 0;
+    for (int i = 0; i < n; i++)
+        len += (size_t)utf8_put(s + len, c[i]);
+    for (int i = 0; i < n; ) {
+        int j = match(c, n, i);
+        size_t end = at;
+        char t[4];
+        for (; i < j; i++)
+            end += (size_t)utf8_put(t, c[i]);
+        if (split_next(s, len, at) != end)
+            return false;
+        at = end;
+    }
+    return at == len;
+}
+
+static void random_strings(void)
+{
+    static const uint32_t letters[] = {
+        '\'', '\'', ' ', ' ', '\n', '\r', '\t', 's', 'S', 0x17f, 'l', 'L', 'v', 'E', 'r', 'd', 'm', 'T', 'k',
+        0x212a, 'x', '1', '2', 0xbd, 0x664, 0x2167, '!', '.', 0, 0x1f, 0x7f, 0x85, 0xa0, 0x180e, 0x1680, 0x2009,
+        0x200b, 0x200d, 0x2028, 0x3000, 0xfeff, 0x301, 0x345, 0xe9, 0x416, 0x65e5, 0x1f600, 0x1c89, 0x10d4a,
+        0x10d40, 0x2ebf0, 0x1ccf0, 0xe000, 0x378, 0x10ffff, 0xfffe, 'S' ^ 0x60, '`', '@', 0x0c, 0x0b,
+    };
+    Rng r;
+    rng_init(&r, 1, 0);
+    int wrong = 0, n = 300000;
+    uint32_t c[40];
+    char s[160];
+    for (int k = 0; k < n; k++) {
+        int len = 1 + (int)rng_below(&r, k % 10 ? 12 : 40);
+        int few = 2 + (int)rng_below(&r, 6), from = (int)rng_below(&r, sizeof letters / sizeof *letters);
+        for (int i = 0; i < len; i++) {
+            uint64_t x = k % 2 ? (uint64_t)from + rng_below(&r, (uint64_t)few) : rng_below(&r, 1000);
+            c[i] = letters[x % (sizeof letters / sizeof *letters)];
+            if (k % 7 == 0 && rng_below(&r, 3) == 0)
+                do c[i] = (uint32_t)rng_below(&r, 0x110000); while (c[i] >= 0xd800 && c[i] < 0xe000);
+        }
+        if (!agree(c, len, s) && !wrong++) {
+            printf("#");
+            for (int i = 0; i < len; i++) printf(" %04X", c[i]);
+            printf("\n");
+        }
+    }
+    ok(!wrong, "%d random strings against the pattern (%d wrong)", n, wrong);
+}
+
+/* ---- by hand: text and its pieces, '|' between them ------------------------ */
+
+static void cut(const char *text, size_t n, const char *want)
+{
+    Buf b = {0};
+    for (size_t i = 0, next; i < n; i = next) {
+        next = split_next(text, n, i);
+        if (i) buf_char(&b, '|');
+        buf_add(&b, text + i, next - i);
+    }
+    bool good = b.n == strlen(want) && !memcmp(b.s, want, b.n);
+    for (size_t i = 0; i < b.n; i++)
+        if ((unsigned char)b.s[i] < ' ') b.s[i] = '.';
+    ok(good, "%s", b.s);
+    buf_free(&b);
+}
+#define CUT(text, want) cut(text, sizeof text - 1, want)
+
+static void by_hand(void)
+{
+    CUT("'Sam x's ''s x'd've", "'S|am| x|'s| ''|s| x|'d|'ve");
+    CUT(" 'Sam", " '|Sam");
+    CUT("'\xc5\xbft", "'\xc5\xbf|t");
+    CUT("'LL'Re'VE'lx", "'LL|'Re|'VE|'lx");
+    CUT("!'s", "!'|s");
+    CUT("don\xe2\x80\x99t", "don|\xe2\x80\x99t");
+    CUT("1234567", "12|34|56|7");
+    CUT("\t\tfoo \tbar", "\t|\tfoo| |\tbar");
+    CUT("a   b", "a|  | b");
+    CUT("a   ", "a|   ");
+    CUT("a  .", "a| | .");
+    CUT("!!foo!", "!!|foo|!");
+    CUT("<|bos|>", "<||bos||>");
+    CUT("...\n\n\n", "...\n\n\n");
+    ok(split_next("\0\0abc", 5, 0) == 2 && split_next("\0abc", 4, 0) == 4, "NUL is like punctuation");
+    ok(split_next(" \n \n  b", 7, 0) == 4 && split_next(" \n \n  b", 7, 4) == 5, "through the last newline");
+    ok(split_next("\r\n\r\n  b", 7, 0) == 4, "CR LF pairs");
+    ok(split_next("\xe3\x80\x80" "b", 4, 0) == 4, "an ideographic space leads a word");
+}
+
+/* ---- data and time ---------------------------------------------------------- */
+
+static void classes(void)
+{
+    uint32_t n[4] = {0};
+    for (uint32_t c = 0; c < 0x110000; c++)
+        n[unicode_class(c)]++;
+    ok(n[UC_LETTER] == 141028 && n[UC_NUMBER] == 1911 && n[UC_SPACE] == 25,
+       "%u letters, %u numbers, %u spaces", n[UC_LETTER], n[UC_NUMBER], n[UC_SPACE]);
+    ok(unicode_class(0x110000) == UC_OTHER && unicode_class(UINT32_MAX) == UC_OTHER, "past the last");
+    FILE *f = fopen("../shared/data/unicode16_classes.txt", "r");
+    if (!f) {
+        skip("needs ../shared/data", "every code point against the list of ranges");
+        return;
+    }
+    static unsigned char want[0x110000];
+    char line[200], class;
+    unsigned lo, hi, wrong = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "%c %x %x", &class, &lo, &hi) == 3 && hi < 0x110000)
+            memset(want + lo, class == 'L' ? UC_LETTER : class == 'N' ? UC_NUMBER : UC_SPACE, hi - lo + 1);
+    fclose(f);
+    for (uint32_t c = 0; c < 0x110000; c++)
+        wrong += want[c] != unicode_class(c);
+    ok(!wrong, "every code point against the list of ranges");
+}
+
+/* One string of split_cases.txt, from after its quote to after the closing one; unescaped into b. */
+static const char *unquote(const char *s, Buf *b)
+{
+    buf_clear(b);
+    for (; *s && *s != '"'; s++) {
+        if (*s != '\\') {
+            buf_char(b, *s);
+            continue;
+        }
+        char u[4];
+        const char *from = "nrt0\"\\", *to = "\n\r\t\0\"\\", *x;
+        if (*++s == 'u') {
+            char *end;
+            buf_add(b, u, (size_t)utf8_put(u, (uint32_t)strtoul(s + 2, &end, 16)));
+            s = end;
+        } else if ((x = strchr(from, *s))) {
+            buf_char(b, to[x - from]);
+        }
+    }
+    return s + 1;
+}
+
+static void shared_cases(void)
+{
+    if (access("../shared/data/split_cases.txt", R_OK)) {
+        skip("needs ../shared/data", "22 strings and their split");
+        return;
+    }
+    Buf file = {0}, text = {0}, piece = {0};
+    read_file("../shared/data/split_cases.txt", &file, 1 << 20);
+    int lines = 0, wrong = 0;
+    for (char *s = file.s, *end; *s; s = end + 1) {
+        end = strchr(s, '\n');
+        *end = 0;
+        const char *p = unquote(strchr(s, '"') + 1, &text);
+        size_t at = 0;
+        while ((p = strchr(p, '"'))) {
+            p = unquote(p + 1, &piece);
+            size_t next = at < text.n ? split_next(text.s, text.n, at) : at;
+            wrong += next - at != piece.n || memcmp(text.s + at, piece.s, piece.n);
+            at = next;
+        }
+        wrong += at != text.n;
+        lines++;
+    }
+    ok(lines == 22 && !wrong, "%d strings and their split (%d wrong)", lines, wrong);
+    buf_free(&file), buf_free(&text), buf_free(&piece);
+}
+
+static void fast(const char *unit, const char *tail, size_t pieces)
+{
+    size_t k = strlen(unit), n = 1000000 * k + strlen(tail), count = 0;
+    char *s = xmalloc(n + 1);
+    for (size_t i = 0; i < 1000000; i++)
+        memcpy(s + i * k, unit, k);
+    memcpy(s + 1000000 * k, tail, strlen(tail));
+    double t = now_seconds();
+    for (size_t i = 0; i < n; count++)
+        i = split_next(s, n, i);
+    t = now_seconds() - t;
+    ok(count == pieces && t < 10, "a million times U+%04X..: %zu pieces, %.3f s", (unsigned char)*unit, count, t);
+    free(s);
+}
+
+int main(void)
+{
+    ok(strlen(split_pattern) == 109, "the pattern has 109 bytes");
+    classes();
+    by_hand();
+    shared_cases();
+    random_strings();
+    fast("a", "", 1);
+    fast(" ", "x", 2);
+    fast(" ", "", 1);
+    fast("\n", "", 1);
+    fast("\n ", "x", 2);
+    fast("^", "", 1);
+    fast("'", "", 1);
+    fast("1", "", 500000);
+    fast("\xe6\x97\xa5", "", 1);
+    fast("\xe3\x80\x80", "1", 3);
+    fast("'s", "", 1000000);
+    return done();
+}
