@@ -1,0 +1,113 @@
+/* norm.c -- rmsnorm, and rope with the head norm. */
+#include "ops/cpu/vec.h"
+
+/* sum of x[i] y[i]; partial sums of 1024 in the vector, those added in double */
+INLINE double dot(const Act *x, const Act *y, int64_t n)
+{
+    double s = 0;
+    for (int64_t at = 0; at < n; at += 1024) {
+        Vec t = { 0 };
+        for (int64_t i = at, end = min64(at + 1024, n); i < end; i += VL)
+            t += aload(x + i, end - i) * aload(y + i, end - i);
+        s += vsum(t);
+    }
+    return s;
+}
+
+void CPU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps)
+{
+    OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
+    for (int n = 0; n < N; n++) {
+        const Act *p = x + (int64_t)n * C;
+        Act *q = y + (int64_t)n * C;
+        real r = (real)(1 / sqrt(dot(p, p, C) / C + (double)eps));
+        if (rstd) rstd[n] = r;
+        for (int c = 0; c < C; c += VL) astore(q + c, r * aload(p + c, C - c), C - c);
+    }
+}
+/* dx += r dy - x r^3 (x . dy) / C */
+void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C)
+{
+    if (!dx) return;
+    OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
+    for (int n = 0; n < N; n++) {
+        int64_t o = (int64_t)n * C;
+        double r = rstd[n];
+        real a = rstd[n], b = (real)(dot(x + o, dy + o, C) * r * r * r / C);
+        for (int c = 0; c < C; c += VL)
+            aadd(dx + o + c, a * aload(dy + o + c, C - c) - b * aload(x + o + c, C - c), C - c);
+    }
+}
+
+/* Cosine and sine of one position, taken apart: tab [D/2][2] -> c[D/2], s[D/2] */
+static void angles(real *c, real *s, const real *tab, int half, int sign)
+{
+    for (int j = 0; j < half; j++) c[j] = tab[2 * j], s[j] = sign < 0 ? -tab[2 * j + 1] : tab[2 * j + 1];
+}
+
+void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T, int H, int D,
+               int sign, real scale, real eps)
+{
+    const int half = D / 2;
+    real *cs = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)D * sizeof *cs);
+    OMP(parallel for schedule(static) if((int64_t)B * T * H * D > WAKE))
+    for (int64_t n = 0; n < (int64_t)B * T; n++) {
+        real *c = cs + (int64_t)thread_id() * D, *s = c + half;
+        int64_t p = n % T + (pos ? pos[n / T] : 0);
+        angles(c, s, tab + p * D, half, sign);
+        for (int64_t h = n * H; h < (n + 1) * H; h++) {
+            const Act *u = x + h * D;
+            Act *v = y + h * D;
+            Vec sum = { 0 };
+            for (int j = 0; j < half; j += VL) {
+                int left = half - j;
+                Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);
+                Vec cj = vload(c + j, left), sj = vload(s + j, left);
+                Vec y1 = x1 * cj + x2 * sj, y2 = x2 * cj - x1 * sj;
+                astore(v + j, y1, left);
+                astore(v + half + j, y2, left);
+                sum += y1 * y1 + y2 * y2;
+            }
+            if (!(scale > 0)) continue;
+            real r = (real)(1 / sqrt(vsum(sum) / D + (double)eps));
+            if (rstd) rstd[h] = r;
+            for (int j = 0; j < D; j += VL) astore(v + j, scale * r * aload(v + j, D - j), D - j);
+        }
+    }
+}
+
+/* With u = the rotated x and r = rstd: du = scale (r dy - u r^3 (u . dy) / D), dx += rotation back of du.
+ * (Rotating u back is x only where c^2 + s^2 = 1; a table may be scaled.) */
+void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B, int T, int H,
+                   int D, int sign, real scale)
+{
+    if (!dx) return;
+    const int half = D / 2, norm = scale > 0;
+    real *cs = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)D * sizeof *cs);
+    OMP(parallel for schedule(static) if((int64_t)B * T * H * D > WAKE))
+    for (int64_t n = 0; n < (int64_t)B * T; n++) {
+        real *c = cs + (int64_t)thread_id() * D, *s = c + half;
+        angles(c, s, tab + n % T * D, half, sign);
+        for (int64_t h = n * H; h < (n + 1) * H; h++) {
+            const Act *u = x + h * D, *g = dy + h * D;
+            Vec sum = { 0 };
+            for (int j = 0; norm && j < half; j += VL) {
+                int left = half - j;
+                Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);
+                Vec cj = vload(c + j, left), sj = vload(s + j, left);
+                sum += aload(g + j, left) * (x1 * cj + x2 * sj) + aload(g + half + j, left) * (x2 * cj - x1 * sj);
+            }
+            double r = norm ? rstd[h] : 1;
+            real a = norm ? (real)(scale * r) : 1, b = norm ? (real)(scale * r * r * r * vsum(sum) / D) : 0;
+            for (int j = 0; j < half; j += VL) {
+                int left = half - j;
+                Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);
+                Vec cj = vload(c + j, left), sj = vload(s + j, left);
+                Vec d1 = a * aload(g + j, left) - b * (x1 * cj + x2 * sj);
+                Vec d2 = a * aload(g + half + j, left) - b * (x2 * cj - x1 * sj);
+                aadd(dx + h * D + j, d1 * cj - d2 * sj, left);
+                aadd(dx + h * D + half + j, d2 * cj + d1 * sj, left);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+/* vec.h -- the one vector type of the CPU back-end, and exp and tanh on it.
+ *
+ * Vec holds VL reals in GCC's vector extensions, so that one source serves SSE2, AVX2, AVX-512, NEON
+ * and anything else the compiler knows; the width follows the tier's compiler flags. Arithmetic
+ * is + - * / on whole vectors; comparisons give a VecI of 0 and -1.
+ *
+ * Loads and stores are unaligned and take how many elements are left: past the end they read 0
+ * and write nothing. aload/astore move activations (Act), vload/vstore masters and statistics
+ * (real); they are the same while an Act is a real, and the one place to convert when it is not.
+ */
+#ifndef OPS_CPU_VEC_H
+#define OPS_CPU_VEC_H
+#include "ops/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
+
+#if defined __AVX512F__
+#define VBYTES 64
+enum { MR = 14 };                   /* rows of the micro-kernel: MR x 2 vectors of sums in registers */
+#elif defined __AVX2__
+#define VBYTES 32
+enum { MR = 6 };
+#elif defined __aarch64__
+#define VBYTES 16
+enum { MR = 8 };
+#else
+#define VBYTES 16
+enum { MR = 4 };
+#endif
+
+#ifdef REAL_F64
+typedef int64_t lane;
+#define MATH(fn) fn
+#else
+typedef int32_t lane;
+#define MATH(fn) fn##f             /* MATH(sqrt) is sqrtf */
+#endif
+typedef real Vec __attribute__((vector_size(VBYTES)));
+typedef lane VecI __attribute__((vector_size(VBYTES)));
+typedef real VecU __attribute__((vector_size(VBYTES), aligned(sizeof(real)), may_alias));
+enum { VL = VBYTES / sizeof(real), NR = 2 * VL };
+
+#define INLINE static inline __attribute__((always_inline, unused))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+INLINE Vec vset(real x) { return x - (Vec){ 0 }; }      /* not +: -0 + 0 is 0 */
+
+INLINE Vec vload(const real *p, int64_t left)
+{
+    if (__builtin_expect(left >= VL, 1)) return *(const VecU *)p;
+    Vec x = { 0 };
+    if (left > 0) memcpy(&x, p, (size_t)left * sizeof *p);
+    return x;
+}
+INLINE void vstore(real *p, Vec x, int64_t left)
+{
+    if (__builtin_expect(left >= VL, 1)) *(VecU *)p = x;
+    else if (left > 0) memcpy(p, &x, (size_t)left * sizeof *p);
+}
+INLINE Vec aload(const Act *p, int64_t left) { return vload(p, left); }
+INLINE void astore(Act *p, Vec x, int64_t left) { vstore(p, x, left); }
+INLINE void aadd(Act *p, Vec x, int64_t left) { astore(p, aload(p, left) + x, left); }
+
+INLINE Vec vsel(VecI m, Vec a, Vec b) { return (Vec)((m & (VecI)a) | (~m & (VecI)b)); }
+INLINE Vec vmax(Vec a, Vec b) { return vsel(a > b, a, b); }       /* b where either is NaN */
+INLINE double vsum(Vec a)
+{
+    double s = 0;
+    for (int i = 0; i < VL; i++) s += a[i];
+    return s;
+}
+INLINE real vmax_of(Vec a)
+{
+    real m = a[0];
+    for (int i = 1; i < VL; i++) m = a[i] > m ? a[i] : m;
+    return m;
+}
+
+#ifdef REAL_F64
+INLINE Vec vexp(Vec x)
+{
+    for (int i = 0; i < VL; i++) x[i] = exp(x[i]);
+    return x;
+}
+INLINE Vec vtanh(Vec x)
+{
+    for (int i = 0; i < VL; i++) x[i] = tanh(x[i]);
+    return x;
+}
+#else
+/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r = 1 + r + r^2 q(r), q a minimax polynomial
+ * with relative error 2^-28. ln 2 is split so that n * hi is exact. Adding and taking away
+ * 1.5 * 2^23 rounds to an integer, which is then in the low bits. 2^n is applied as two factors,
+ * so that results below 2^-126 and above 2^127 come out right. NaN stays NaN. */
+INLINE Vec vexp(Vec x)
+{
+    const float magic = 12582912.f;
+    x = vsel(x < -104.f, vset(-104.f), x);
+    x = vsel(x > 89.f, vset(89.f), x);
+    Vec t = x * 1.44269504f + magic;
+    VecI n = (VecI)t - (VecI)vset(magic);
+    t -= magic;
+    Vec r = x - t * 0.693359375f;
+    r = r + t * 2.12194440e-4f;
+    Vec q = r * 1.38141908e-3f + 8.36891369e-3f;
+    q = q * r + 4.16684072e-2f;
+    q = q * r + 1.66665190e-1f;
+    q = q * r + 4.99999933e-1f;
+    Vec y = 1.f + (r + r * r * q);
+    VecI h = n >> 1;
+    return y * (Vec)((h + 127) << 23) * (Vec)((n - h + 127) << 23);
+}
+/* |x| < 0.625: x + x^3 p(x^2), p minimax with relative error 2^-27; else 1 - 2 / (e^(2|x|) + 1) */
+INLINE Vec vtanh(Vec x)
+{
+    const VecI sign = (VecI)vset(-0.f);
+    Vec a = (Vec)((VecI)x & ~sign), z = x * x;
+    Vec p = z * -5.66697732e-3f + 2.06061769e-2f;
+    p = p * z - 5.37300073e-2f;
+    p = p * z + 1.33313313e-1f;
+    p = p * z - 3.33332777e-1f;
+    Vec small = x + x * (z * p);
+    Vec big = 1.f - 2.f / (vexp(vsel(a > 10.f, vset(10.f), a) * 2.f) + 1.f);
+    return vsel(a < 0.625f, small, (Vec)((VecI)big | ((VecI)x & sign)));
+}
+#endif
+#endif

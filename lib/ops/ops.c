@@ -1,0 +1,65 @@
+/* ops.c -- picks a back-end by name, and the CPU tier by what the processor has. */
+#include "ops/ops.h"
+#include "base/err.h"
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+const Ops *cpu_ops_base(void);
+#ifdef __x86_64__
+const Ops *cpu_ops_avx2(void);
+const Ops *cpu_ops_avx512(void);
+static int has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+static int has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+static int has_base(void) { return 1; }
+
+static const struct { const char *name; int (*has)(void); const Ops *(*ops)(void); } tier[] = {   /* best first */
+#ifdef __x86_64__
+    { "avx512", has_avx512, cpu_ops_avx512 },
+    { "avx2", has_avx2, cpu_ops_avx2 },
+#endif
+    { "base", has_base, cpu_ops_base },
+};
+
+const Ops *ops_cpu(int threads)
+{
+#ifdef _OPENMP
+    if (threads > 0) omp_set_num_threads(threads);
+    omp_set_dynamic(0);
+#else
+    (void)threads;
+#endif
+    const char *want = getenv("PIPEGPT_CPU");
+    for (size_t i = 0; i < sizeof tier / sizeof *tier; i++) {
+        if (want && *want) {
+            if (strcmp(want, tier[i].name) != 0) continue;
+            if (!tier[i].has()) die("PIPEGPT_CPU=%s: this processor cannot run it", want);
+        }
+        if (tier[i].has()) return tier[i].ops();
+    }
+    die("PIPEGPT_CPU=%s: not known here (base%s)", want, sizeof tier / sizeof *tier > 1 ? ", avx2, avx512" : "");
+}
+
+const Ops *ops_open(const char *device, const char *dtype, int threads)
+{
+    if (strcmp(dtype, "auto") != 0 && strcmp(dtype, "fp32") != 0)
+        die_usage("--dtype: '%s' is not in this version (auto, fp32)", dtype);
+    if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return ops_cpu(threads);
+    if (strncmp(device, "cuda", 4) == 0 && (!device[4] || device[4] == ':')) {
+        char *end = NULL;
+        if (device[4] && (device[5] < '0' || device[5] > '9' || (strtol(device + 5, &end, 10), *end)))
+            die_usage("--device: '%s': expected a number after cuda:", device);
+        die("--device %s: built without CUDA", device);
+    }
+    die_usage("--device: '%s' is none of auto, cpu, cuda, cuda:N", device);
+}
