@@ -4,7 +4,7 @@
  * white space, control characters in strings, bad escapes, malformed UTF-8, duplicate keys in an
  * object, nesting deeper than 64, numbers that are not JSON's (1e999 is one: its num is
  * infinite). \u escapes: a surrogate pair joins, each lone half becomes U+FFFD. Strings may hold
- * NUL: len rules (a NUL is put after it too). The tree lives as long as the arena, src as long as s.
+ * NUL: len rules (a NUL is put after it too). The tree lives as long as the arena, src as s.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H

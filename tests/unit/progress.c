@@ -43,7 +43,7 @@ static void busy(void)              /* 0.5 s, many calls */
 static void long_line(void)
 {
     Progress p = { .unit = "rows", .what =
-        "a-name-that-is-much-longer-than-the-terminal-is-wide-so-that-it-has-to-be-cut-at-its-end" };
+        "a-name-that-is-much-longer-than-the-terminal-is-wide-so-that-it-is-cut-at-its-end" };
     progress(&p, 1);
     pause_ms(120);
     progress(&p, 2);
