@@ -130,6 +130,7 @@ Gen *gen_new(Model *m)
 
 void gen_free(Gen *g)
 {
+    if (!g) return;
     cache_free(g->one);
     cache_free(g->many);
     tape_free(&g->tape);

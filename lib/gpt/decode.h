@@ -59,7 +59,7 @@ typedef struct Gen {
 } Gen;
 
 Gen *gen_new(Model *m);
-void gen_free(Gen *g);
+void gen_free(Gen *g);                              /* NULL is fine */
 /* Samples of one batch come interleaved, batches in order: samples [k * batch, (k+1) * batch) have
  * all ended before the next is begun. */
 void gen_run(Gen *g, const GenJob *job);
