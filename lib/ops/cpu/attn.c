@@ -290,7 +290,7 @@ static void grad_scores(Bwd *f, const real *lse, const real *dot, int64_t H, int
 /* dx[rows][lk] += d[rows][ld] */
 static void add_rows(Act *dx, int64_t lk, int rows, const real *d, int64_t ld, int D)
 {
-    for (int r = 0; dx && r < rows; r++)
+    for (int r = 0; r < rows; r++)
         for (int c = 0; c < D; c += VL) aadd(dx + r * lk + c, vload(d + r * ld + c, D - c), D - c);
 }
 
@@ -335,8 +335,8 @@ void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const
                     add_transposed(f.dk, f.ds, f.q, ld, D);
                     if (dq) add_queries(dq + n * D, lq, rows, f.ds, f.k, ld, D);
                 }
-            add_rows(dk, lk, nk, f.dk, ld, D);
-            add_rows(dv, lk, nk, f.dv, ld, D);
+            if (dk) add_rows(dk + ko, lk, nk, f.dk, ld, D);
+            if (dv) add_rows(dv + ko, lk, nk, f.dv, ld, D);
         }
     }
 }
