@@ -1,0 +1,273 @@
+/* harness.h -- checks an operation against a naive version in double precision.
+ *
+ * An operation is one entry: the arrays it takes (its first function), how to call it, a naive
+ * forward in double that also gives each output's magnitude (the sum of the absolute values that
+ * were added up, so that an error of a few roundings of it is all the arithmetic excuses), and how
+ * to call its backward. The gradients are compared with central differences of the naive forward.
+ * For every tier that this processor runs, and:
+ *   outputs          within c u magnitude, u = 2^-24 (2^-53 in the double build)
+ *   gradients        within c u max|g| (float), 1e-7 max|g| (double)
+ *   accumulation     gradients start from nonzero values
+ *   NULL             each gradient left out in turn changes nothing in the others
+ *   threads          1, 2 and 3 give the same bits
+ */
+#ifndef HARNESS_H
+#define HARNESS_H
+#ifdef REAL_F64
+#define OPS_ACT double
+#else
+#define OPS_ACT float
+#endif
+#include "ops/ops.h"
+#include "tap.h"
+#include <math.h>
+#include <stdbool.h>
+
+#ifdef REAL_F64
+static const double unit = 0x1p-53;
+#else
+static const double unit = 0x1p-24;
+#endif
+
+enum { MAXBUF = 8, MAXDIM = 10 };
+
+/* kind: x input with a gradient, c input without, i integers, y output, Y output that is read first,
+ * s output saved for the backward. Values are uniform in [lo,hi). n 0: absent (NULL). */
+typedef struct Arr { const char *name; char kind; int64_t n; double lo, hi; } Arr;
+
+typedef struct OpTest {
+    const char *name;
+    void (*arrays)(Arr *a, const int *d);
+    void (*call)(const Ops *o, void **a, const int *d);
+    void (*naive)(double **a, double **mag, const int *d);     /* integers are doubles here */
+    void (*back)(const Ops *o, void **g, void *dy, void **a, const int *d);    /* or NULL; y is a[0] */
+    double (*terms)(const int *d);      /* length of the longest sum; c = 4 + 2 sqrt(terms) */
+    const int (*dims)[MAXDIM]; int ndims;       /* the last one is large enough for several threads */
+} OpTest;
+
+static uint64_t lcg = 88172645463325252u;
+static double uniform(double lo, double hi)
+{
+    lcg = lcg * 6364136223846793005u + 1442695040888963407u;
+    return lo + (hi - lo) * (double)(lcg >> 11) * 0x1p-53;
+}
+
+static const char *const tiers[] = { "base", "avx2", "avx512" };
+static bool tier_runs(const char *name)
+{
+    if (strcmp(name, "base") == 0) return true;
+#ifdef __x86_64__
+    if (strcmp(name, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+static const Ops *tier_ops(const char *name, int threads)
+{
+    setenv("PIPEGPT_CPU", name, 1);
+    return ops_cpu(threads);
+}
+static void *must(void *p)
+{
+    if (!p) abort();
+    return p;
+}
+static void *dup_bytes(const void *p, size_t n) { return p ? memcpy(must(malloc(n ? n : 1)), p, n) : NULL; }
+
+typedef struct Case {
+    const OpTest *t; const int *d;
+    int n; Arr a[MAXBUF];
+    void *in[MAXBUF];                   /* as they are before the call, of the operation's types */
+    double *x[MAXBUF], *y[MAXBUF], *mag[MAXBUF];        /* the same in double; after naive; magnitudes */
+    void *dy, *g0[MAXBUF];              /* gradient of y; what gradients start from */
+} Case;
+
+static size_t size_of(const Case *c, int k) { return (size_t)c->a[k].n * (c->a[k].kind == 'i' ? sizeof(int) : sizeof(real)); }
+static bool is_out(char kind) { return kind == 'y' || kind == 'Y' || kind == 's'; }
+
+static real *random_reals(int64_t n, double lo, double hi)
+{
+    real *r = must(malloc((size_t)(n ? n : 1) * sizeof *r));
+    for (int64_t i = 0; i < n; i++) r[i] = (real)uniform(lo, hi);
+    return r;
+}
+static void case_make(Case *c, const OpTest *t, const int *d)
+{
+    memset(c, 0, sizeof *c);
+    c->t = t;
+    c->d = d;
+    t->arrays(c->a, d);
+    while (c->n < MAXBUF && c->a[c->n].name) c->n++;
+    for (int k = 0; k < c->n; k++) {
+        Arr *a = &c->a[k];
+        if (a->n == 0) continue;
+        if (a->lo == 0 && a->hi == 0) a->lo = -1, a->hi = 1;
+        c->x[k] = must(malloc((size_t)a->n * sizeof(double)));
+        c->y[k] = must(malloc((size_t)a->n * sizeof(double)));
+        c->mag[k] = must(calloc((size_t)a->n, sizeof(double)));
+        if (a->kind == 'i') {
+            int *v = c->in[k] = must(malloc((size_t)a->n * sizeof *v));
+            for (int64_t i = 0; i < a->n; i++) c->x[k][i] = v[i] = (int)floor(uniform(a->lo, a->hi));
+        } else {
+            real *v = c->in[k] = random_reals(a->n, a->lo, a->hi);
+            for (int64_t i = 0; i < a->n; i++) c->x[k][i] = (double)v[i];
+        }
+        if (a->kind == 'x') c->g0[k] = random_reals(a->n, -1, 1);
+    }
+    c->dy = random_reals(c->a[0].n, -1, 1);
+}
+static void case_free(Case *c)
+{
+    for (int k = 0; k < c->n; k++) {
+        free(c->in[k]); free(c->x[k]); free(c->y[k]); free(c->mag[k]); free(c->g0[k]);
+    }
+    free(c->dy);
+}
+/* the naive forward on copies of x; results in y */
+static void case_naive(Case *c)
+{
+    for (int k = 0; k < c->n; k++)
+        if (c->x[k]) memcpy(c->y[k], c->x[k], (size_t)c->a[k].n * sizeof(double));
+    c->t->naive(c->y, c->mag, c->d);
+}
+typedef struct Result { void *a[MAXBUF], *g[MAXBUF]; } Result;
+
+static Result case_run(const Case *c, const Ops *o, int without)
+{
+    Result r = { { 0 }, { 0 } };
+    for (int k = 0; k < c->n; k++) r.a[k] = dup_bytes(c->in[k], size_of(c, k));
+    c->t->call(o, r.a, c->d);
+    if (!c->t->back) return r;
+    for (int k = 0; k < c->n; k++) r.g[k] = k == without ? NULL : dup_bytes(c->g0[k], size_of(c, k));
+    c->t->back(o, r.g, c->dy, r.a, c->d);
+    return r;
+}
+static void result_free(Result *r)
+{
+    for (int k = 0; k < MAXBUF; k++) free(r->a[k]), free(r->g[k]);
+}
+static bool same_bits(const Case *c, const Result *p, const Result *q)
+{
+    for (int k = 0; k < c->n; k++) {
+        if (p->a[k] && memcmp(p->a[k], q->a[k], size_of(c, k)) != 0) return false;
+        if (p->g[k] && q->g[k] && memcmp(p->g[k], q->g[k], size_of(c, k)) != 0) return false;
+    }
+    return true;
+}
+/* in the double build the naive version rounds as much as the other */
+static double tolerance(const Case *c)
+{
+    return (sizeof(real) == 8 ? 2 : 1) * unit * (4 + 2 * sqrt(c->t->terms ? c->t->terms(c->d) : 1));
+}
+
+/* worst error of the outputs in units of what is allowed */
+static double outputs_error(const Case *c, const Result *r)
+{
+    double worst = 0;
+    for (int k = 0; k < c->n; k++) {
+        if (!is_out(c->a[k].kind) || !r->a[k]) continue;
+        for (int64_t i = 0; i < c->a[k].n; i++) {
+            double err = fabs((double)((real *)r->a[k])[i] - c->y[k][i]), may = tolerance(c) * c->mag[k][i] + 1e-300;
+            if (!(err / may <= worst)) {
+                worst = err / may;
+                if (!(worst <= 1))
+                    printf("# %s[%lld]: %.17g, naive %.17g, magnitude %g\n", c->a[k].name, (long long)i,
+                           (double)((real *)r->a[k])[i], c->y[k][i], c->mag[k][i]);
+            }
+        }
+    }
+    return worst;
+}
+/* d(sum dy . y)/d x[k][i] by central difference of the naive forward */
+static double slope(Case *c, int k, int64_t i, double *up)
+{
+    const double h = 1e-5, x = c->x[k][i];
+    double s = 0;
+    c->x[k][i] = x + h;
+    case_naive(c);
+    memcpy(up, c->y[0], (size_t)c->a[0].n * sizeof *up);
+    c->x[k][i] = x - h;
+    case_naive(c);
+    c->x[k][i] = x;
+    for (int64_t j = 0; j < c->a[0].n; j++) s += (double)((real *)c->dy)[j] * (up[j] - c->y[0][j]);
+    return s / (2 * h);
+}
+typedef struct Slopes { int64_t n, *at; double *v, max; } Slopes;
+static Slopes slopes(Case *c, int k, double *up)
+{
+    Slopes s = { .n = c->a[k].n < 50 ? c->a[k].n : 24 };
+    s.at = must(malloc((size_t)s.n * sizeof *s.at));
+    s.v = must(malloc((size_t)s.n * sizeof *s.v));
+    for (int64_t i = 0; i < s.n; i++) {
+        s.at[i] = s.n == c->a[k].n ? i : i == 0 ? 0 : i == 1 ? c->a[k].n - 1 : (int64_t)uniform(0, (double)c->a[k].n);
+        s.v[i] = slope(c, k, s.at[i], up);
+        if (fabs(s.v[i]) > s.max) s.max = fabs(s.v[i]);
+    }
+    return s;
+}
+static double gradient_error(const Case *c, const Result *r, int k, const Slopes *s)
+{
+    double worst = 0, c_u = tolerance(c) > 1e-7 ? tolerance(c) : 1e-7;
+    for (int64_t i = 0; i < s->n; i++) {
+        double start = (double)((real *)c->g0[k])[s->at[i]], got = (double)((real *)r->g[k])[s->at[i]] - start;
+        double err = fabs(got - s->v[i]) / (c_u * s->max + unit * 2 + 1e-9);
+        if (!(err <= worst)) {
+            worst = err;
+            if (!(err <= 1))
+                printf("# d%s[%lld]: %.17g, difference %.17g, max %g\n", c->a[k].name, (long long)s->at[i], got,
+                       s->v[i], s->max);
+        }
+    }
+    return worst;
+}
+static const char *dims_text(const int *d)
+{
+    static char s[128];
+    int n = 0;
+    for (int i = 0; i < MAXDIM && n < 100; i++) n += snprintf(s + n, sizeof s - (size_t)n, "%s%d", i ? " " : "", d[i]);
+    while (n > 2 && s[n - 1] == '0' && s[n - 2] == ' ') s[n -= 2] = 0;
+    return s;
+}
+static void check_tier(Case *c, const char *tier, Slopes *s, bool large)
+{
+    Result one = case_run(c, tier_ops(tier, 1), -1);
+    double e = outputs_error(c, &one);
+    ok(e <= 1, "%s %s (%s): outputs, %.2f of what is allowed", c->t->name, tier, dims_text(c->d), e);
+    for (int k = 0; c->t->back && k < c->n; k++) {
+        if (!c->g0[k]) continue;
+        if (s[k].at) {
+            e = gradient_error(c, &one, k, &s[k]);
+            ok(e <= 1, "%s %s (%s): d%s, %.2f of what is allowed", c->t->name, tier, dims_text(c->d), c->a[k].name, e);
+        }
+        Result r = case_run(c, tier_ops(tier, 1), k);
+        ok(same_bits(c, &one, &r), "%s %s (%s): the same without d%s", c->t->name, tier, dims_text(c->d), c->a[k].name);
+        result_free(&r);
+    }
+    for (int threads = 2; large && threads <= 3; threads++) {
+        Result r = case_run(c, tier_ops(tier, threads), -1);
+        ok(same_bits(c, &one, &r), "%s %s (%s): %d threads give the same bits", c->t->name, tier, dims_text(c->d), threads);
+        result_free(&r);
+    }
+    result_free(&one);
+}
+static void check_op(const OpTest *t)
+{
+    for (int i = 0; i < t->ndims; i++) {
+        Case c;
+        Slopes s[MAXBUF] = { { 0 } };
+        bool large = i == t->ndims - 1;
+        case_make(&c, t, t->dims[i]);
+        double *up = must(malloc((size_t)c.a[0].n * sizeof *up));
+        for (int k = 0; t->back && k < c.n; k++)
+            if (c.g0[k] && !large) s[k] = slopes(&c, k, up);
+        case_naive(&c);
+        for (size_t j = 0; j < sizeof tiers / sizeof *tiers; j++)
+            if (tier_runs(tiers[j])) check_tier(&c, tiers[j], s, large);
+        for (int k = 0; k < MAXBUF; k++) free(s[k].at), free(s[k].v);
+        free(up);
+        case_free(&c);
+    }
+}
+#endif
