@@ -236,8 +236,8 @@ static void independence(void)
         for (int i = 0; i < a.n[s]; i++) printed += stop[a.id[s][i]];
         distinct += s > 0 && memcmp(a.id[s], a.id[s - 1], sizeof a.id[s]) != 0;
     }
-    ok(stopped + full == SAMPLES && stopped > 5 && full > 5 && !a.bad, "%d samples stop, %d are full",
-       stopped, full);
+    ok(stopped + full == SAMPLES && stopped > 5 && full > 5 && !a.bad,
+       "%d samples stop, %d are full", stopped, full);
     ok(printed == 0, "end tokens are not handed on");
     ok(distinct >= SAMPLES - 3, "samples of one prompt differ");
     for (int i = 0; i < 4; i++) {

@@ -1,4 +1,5 @@
-/* gpt-sample's writer: what is out after each token, to a pipe and to a terminal; order of samples. */
+/* gpt-sample's writer: what is out after each token, to a pipe and to a terminal; order of
+ * samples. */
 #include "../../gpt-sample/writer.c"
 #include "tap.h"
 #include <fcntl.h>
@@ -101,7 +102,8 @@ static void json(void)
     writer_end(w, 1, -1);
     ok(CAME(""), "JSON waits for its turn");
     writer_end(w, 0, 256);
-    ok(CAME("{\"prompt\":\"a\\u0000\\\"\",\"index\":0,\"text\":\"\",\"prompt_tokens\":3,\"tokens\":0,"
+    ok(CAME("{\"prompt\":\"a\\u0000\\\"\",\"index\":0,\"text\":\"\",\"prompt_tokens\":3,\"tokens\":"
+            "0,"
             "\"ids\":[],\"finish_reason\":\"stop\"}\n"
             "{\"prompt\":\"a\\u0000\\\"\",\"index\":1,\"text\":\"\xc3\xa9\xef\xbf\xbd\","
             "\"prompt_tokens\":3,\"tokens\":4,\"ids\":[195,169,240,159],"
@@ -116,7 +118,8 @@ static void json(void)
     p = (Prompt){ .text = "x", .n = 1, .row = json_parse(&a, line, sizeof line - 1, &err, &at) };
     w = start(W_JSON, 0, &p, 1);
     writer_end(w, 0, -1);
-    ok(CAME("{\"id\":[7, 8],\"prompt\":\"x\",\"seed\":3,\"index\":0,\"text\":\"\",\"prompt_tokens\":3,"
+    ok(CAME("{\"id\":[7, "
+            "8],\"prompt\":\"x\",\"seed\":3,\"index\":0,\"text\":\"\",\"prompt_tokens\":3,"
             "\"tokens\":0,\"finish_reason\":\"length\"}\n"),
        "the input's members pass, but for those that are results");
     stop(w);
