@@ -21,9 +21,9 @@ static const Opt opts[] = {
     OPT_INT('v', "vocab-size", &vocab, "N", 256 + SP_COUNT, 256 + TOK_MAX_MERGES + SP_COUNT,
             "ids in all: bytes, merges, 9 special tokens"),
     OPT_STR('o', "output", &output, "FILE", "write the tokenizer to FILE; - is stdout"),
-    OPT_LONG(0, "doc-cap", &doc_cap, "N", 0, INT64_MAX / 2,
+    OPT_LONG(0, "doc-cap", &doc_cap, "N", 0, 1e15,
              "use the first N characters of a document; 0: all"),
-    OPT_LONG(0, "max-chars", &max_chars, "N", 0, INT64_MAX / 2,
+    OPT_LONG(0, "max-chars", &max_chars, "N", 0, 1e15,
              "stop after the document that passes N characters; 0: never"),
     OPT_STR(0, "merges", &merges_file, "FILE", "also write lines \"left right id\""),
     OPT_END

@@ -20,7 +20,7 @@ static const Opt opts[] = {
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_FLAG(0, "ids", &as_text, "text instead of a token stream: a document's ids on a line"),
     OPT_FLAG(0, "no-bos", &no_bos, "do not begin each document with <|bos|>"),
-    OPT_LONG(0, "max-tokens", &max_tokens, "N", 0, INT64_MAX / 2,
+    OPT_LONG(0, "max-tokens", &max_tokens, "N", 0, 1e15,
              "cut each document to N tokens, <|bos|> among them; 0: whole"),
     OPT_FLAG(0, "decode", &decode, "tokens in, documents out"),
     OPT_FLAG(0, "raw", &raw, "decode to the bare bytes, with nothing between documents"),

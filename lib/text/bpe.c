@@ -172,7 +172,7 @@ static void lay_out(Trainer *t, const Pieces *v)
         if (v->p[k].len > 1)
             cells = size_add(cells, (size_t)v->p[k].len + 1), n++;
     if (cells >= DEAD)
-        die("the distinct pieces have %zu bytes: less than 2^32 are possible; use less text", cells);
+        die("the distinct pieces have %zu bytes: 2^32 are too many; use less text", cells);
     t->cells = cells;
     t->cell = xreallocarray(NULL, cells, sizeof *t->cell);
     t->w.start = xreallocarray(NULL, n + 1, sizeof *t->w.start);

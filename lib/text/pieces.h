@@ -6,7 +6,7 @@
 #define TEXT_PIECES_H
 #include "base/buf.h"
 
-typedef struct Piece { size_t at; int64_t count; uint32_t len, hash; } Piece;   /* bytes.s[at ...] */
+typedef struct Piece { size_t at; int64_t count; uint32_t len, hash; } Piece;  /* bytes.s[at..] */
 
 typedef struct Pieces {
     Piece *p; size_t n, cap;

@@ -11,7 +11,7 @@
 #define MAX_NAME 255
 #define MAX_FILE (TOK_MAX_MERGES * 8u + MAX_SPECIALS * (4 + MAX_NAME) + 4096)
 static const char magic[8] = "PGTOK\r\n\x1a";       /* CR LF: a text-mode copy breaks it */
-enum { VERSION = 1 };
+enum { FORMAT = 1 };
 
 const char *const special_names[SP_COUNT] = {
     "<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>",
@@ -184,7 +184,7 @@ void tok_free(Tok *t)
 static void write_image(const Tok *t, Buf *b)           /* all but the trailer */
 {
     buf_add(b, magic, sizeof magic);
-    buf_u32(b, VERSION);
+    buf_u32(b, FORMAT);
     buf_u32(b, (uint32_t)t->merges);
     buf_u32(b, (uint32_t)t->specials);
     buf_u32(b, (uint32_t)strlen(SPLIT_UNICODE));
@@ -267,9 +267,9 @@ Tok *tok_load(const char *path)
     if (b.n < sizeof magic || memcmp(take(&c, sizeof magic, "magic"), magic, sizeof magic))
         die("%s: not a tokenizer file", path);
     uint32_t version = get_u32(take(&c, 4, "header"));
-    if (version != VERSION)
+    if (version != FORMAT)
         die("%s: tokenizer file version %" PRIu32 "; this program reads version %d", path, version,
-            VERSION);
+            FORMAT);
     size_t merges = get_u32(take(&c, 4, "header")), specials = get_u32(take(&c, 4, "header"));
     if (merges > TOK_MAX_MERGES || specials > MAX_SPECIALS)
         die("%s: %zu merges and %zu special tokens: at most %d and %d are possible", path,

@@ -23,7 +23,7 @@ extern const char *const special_names[SP_COUNT];       /* "<|bos|>", ... */
 #define TOK_MAX_BYTES  (1 << 28)        /* bytes of all tokens */
 
 Tok *tok_load(const char *path);
-/* Merge k makes id 256 + k of two smaller ids. Adds the nine specials; dies on impossible merges. */
+/* Merge k makes id 256 + k of two smaller ids. Adds the nine specials; impossible merges die. */
 Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n);
 void tok_save(const Tok *t, const char *path);                  /* atomic */
 struct Out;
@@ -31,7 +31,7 @@ void tok_write(const Tok *t, struct Out *o);                    /* to an output 
 void tok_free(Tok *t);
 
 int tok_vocab(const Tok *t);                    /* all ids, special ones included */
-uint64_t tok_hash(const Tok *t);                /* XXH3 of the file's content; names the tokenizer in data */
+uint64_t tok_hash(const Tok *t);                /* XXH3 of the file's content: names it in data */
 int tok_special(const Tok *t, int which);       /* id of SP_...; -1 if this tokenizer has none */
 bool tok_is_special(const Tok *t, int id);
 /* The bytes of id: raw bytes of an ordinary token, the name of a special one. id in range. */

@@ -5,7 +5,11 @@
 # Two bits per code point, 32 in a word, lowest first: 0 other, 1 letter (general category L*),
 # 2 number (N*), 3 White_Space. A hexadecimal digit holds two code points, so words are made as
 # strings: no arithmetic past 2^24, any awk will do.
-BEGIN { FS = ";"; for (i = 0; i < 16; i++) digit[substr("0123456789abcdef", i + 1, 1)] = i; last = nblock = 0 }
+BEGIN {
+    FS = ";"
+    last = nblock = 0
+    for (i = 0; i < 16; i++) digit[substr("0123456789abcdef", i + 1, 1)] = i
+}
 
 function hex(s,   x, k) {
     s = tolower(s)
@@ -22,7 +26,9 @@ function word(w,   s, x) {              # code points 32w .. 32w + 31
         s = substr("0123456789abcdef", class[x] + 4 * class[x + 1] + 1, 1) s
     return "0x" s
 }
-function put(text, per, i) { printf "%s%s%s", i % per ? " " : "    ", text, (i + 1) % per ? "," : ",\n" }
+function put(text, per, i) {            # element i of an array, `per` to a line
+    printf "%s%s%s", i % per ? " " : "    ", text, (i + 1) % per ? "," : ",\n"
+}
 
 FILENAME ~ /UnicodeData/ {
     lo = $2 ~ /, Last>$/ ? first : hex($1)
@@ -44,8 +50,9 @@ END {
             count[1], count[2], count[3] > "/dev/stderr"
         exit 1
     }
-    print "/* unicode16.c -- letters, numbers and white space of Unicode 16.0.0. Made by unicode16.awk from"
-    print " * UnicodeData.txt and PropList.txt; do not edit. Two bits per code point (UC_...), 32 in a word. */"
+    print "/* unicode16.c -- letters, numbers and white space of Unicode 16.0.0."
+    print " * Made by unicode16.awk from UnicodeData.txt and PropList.txt; do not edit."
+    print " * Two bits per code point (UC_...), 32 in a word. */"
     print "#include \"text/split.h\"\n"
     print "static const uint64_t bmp[65536 / 32] = {"
     for (w = 0; w < 2048; w++) put(word(w), 4, w)
@@ -58,7 +65,7 @@ END {
         if (!(s in seen)) { seen[s] = nblock; block[nblock++] = s }
         page[p] = seen[s]
     }
-    print "/* planes 1 and up: page[(cp - 65536) / 256] is a row of rest; what is past it is UC_OTHER */"
+    print "/* planes 1 up: page[(cp - 65536) / 256] is a row of rest; past its end is UC_OTHER */"
     print "#define PAGES " npage
     print "static const uint8_t page[PAGES] = {"
     for (p = 0; p < npage; p++) put(page[p], 20, p)

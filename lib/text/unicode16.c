@@ -1,5 +1,6 @@
-/* unicode16.c -- letters, numbers and white space of Unicode 16.0.0. Made by unicode16.awk from
- * UnicodeData.txt and PropList.txt; do not edit. Two bits per code point (UC_...), 32 in a word. */
+/* unicode16.c -- letters, numbers and white space of Unicode 16.0.0.
+ * Made by unicode16.awk from UnicodeData.txt and PropList.txt; do not edit.
+ * Two bits per code point (UC_...), 32 in a word. */
 #include "text/split.h"
 
 static const uint64_t bmp[65536 / 32] = {
@@ -517,7 +518,7 @@ static const uint64_t bmp[65536 / 32] = {
     0x5555555555555555, 0x1555555555555555, 0x0150555055505550, 0x0000000000000000,
 };
 
-/* planes 1 and up: page[(cp - 65536) / 256] is a row of rest; what is past it is UC_OTHER */
+/* planes 1 up: page[(cp - 65536) / 256] is a row of rest; past its end is UC_OTHER */
 #define PAGES 548
 static const uint8_t page[PAGES] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,

@@ -7,12 +7,12 @@
 #define TEXT_UTF8_H
 #include "base/buf.h"
 
-/* Length of the character at s (1..4), *cp set; or -k: k bytes are one ill-formed subpart. n > 0. */
+/* Length of the character at s (1..4), *cp set; or -k: k bytes, one ill-formed subpart. n > 0. */
 int utf8_next(const char *s, size_t n, uint32_t *cp);
 int utf8_put(char *s, uint32_t cp);                     /* 1..4 bytes written */
 size_t utf8_valid(const char *s, size_t n);             /* length of the longest valid prefix */
-uint64_t utf8_repair(Buf *out, const char *s, size_t n);/* appends s, repaired; counts replacements */
+uint64_t utf8_repair(Buf *out, const char *s, size_t n);/* appends; counts replacements */
 size_t utf8_count(const char *s, size_t n);             /* code points in valid text */
-size_t utf8_complete(const char *s, size_t n);          /* n less an incomplete character at the end */
+size_t utf8_complete(const char *s, size_t n);          /* n less a character that is cut short */
 
 #endif

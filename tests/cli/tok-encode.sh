@@ -38,7 +38,7 @@ says 1 "no documents in empty" "no documents in a file" ": >empty; tok-encode -t
 ok "and no output" "! test -e x"
 says 1 "line 2" "a bad line is named" "{ row a; echo '[1]'; } | tok-encode -t t.tok -o x"
 says 1 "line 1: has \"messages\"" "conversations" "echo '{\"messages\":[]}' | tok-encode -t t.tok -o x"
-ok "a reader that stops is no error" "for i in 1 2 3 4 5 6 7 8 9; do cat $docs $docs $docs; done >many; tok-encode -t t.tok --ids many 2>log | head -n 1 >/dev/null; ! grep -i pipe log"
+ok "a reader that stops is no error" "for i in 1 2 3 4 5 6 7 8 9; do cat $docs $docs $docs; done >many; tok-encode -t t.tok --ids many 2>log | head -n 1 >first; test -s first && ! grep -i pipe log"
 
 # and back
 ok "documents come back" "tok-encode -t t.tok -o t.tokens $docs && tok-encode -t t.tok --decode t.tokens | cmp - $docs"

@@ -65,7 +65,8 @@ static bool agree(uint64_t seed)
         int n = 1 + (int)rng_below(&r, (uint64_t)longest);
         for (int i = 0; i < n; i++)
             s[i] = (char)("a\0\xffz"[rng_below(&r, (uint64_t)letters)]);
-        int64_t c = rng_below(&r, 8) ? 1 + (int64_t)rng_below(&r, 3) : 3000000000 + (int64_t)rng_below(&r, 2);
+        int64_t c = rng_below(&r, 8) ? 1 + (int64_t)rng_below(&r, 3)
+                                     : 3000000000 + (int64_t)rng_below(&r, 2);
         pieces_add(&p, s, (size_t)n, c);
     }
     for (size_t k = 0; k < p.n; k++, v.n++) {
@@ -78,7 +79,8 @@ static bool agree(uint64_t seed)
     Bpe b = bpe_train(&p, (size_t)want, NULL);
     bool good = b.n == (size_t)v.merges && b.end == (v.merges < want ? BPE_NO_PAIRS : BPE_ALL);
     for (size_t k = 0; good && k < b.n; k++)
-        good = b.pair[k][0] == v.pair[k][0] && b.pair[k][1] == v.pair[k][1] && b.count[k] == v.top[k];
+        good =
+            b.pair[k][0] == v.pair[k][0] && b.pair[k][1] == v.pair[k][1] && b.count[k] == v.top[k];
     bpe_free(&b);
     pieces_free(&p);
     return good;
@@ -94,7 +96,8 @@ static const char *trained(const char *s, size_t n, size_t want)
     buf_clear(&out);
     buf_str(&out, "");
     for (size_t k = 0; k < b.n; k++)
-        buf_printf(&out, "%s%u %u %lld", k ? ", " : "", b.pair[k][0], b.pair[k][1], (long long)b.count[k]);
+        buf_printf(&out, "%s%u %u %lld", k ? ", " : "", b.pair[k][0], b.pair[k][1],
+                   (long long)b.count[k]);
     bpe_free(&b);
     pieces_free(&p);
     return out.s;
@@ -104,10 +107,12 @@ static void by_hand(void)
 {
     ok(!strcmp(trained("aaa", 3, 9), "97 97 2, 256 97 1"), "aaa merges once, from the left");
     ok(!strcmp(trained("aaaa", 4, 9), "97 97 3, 256 256 1"), "aaaa");
-    ok(!strcmp(trained("aaaaa", 5, 9), "97 97 4, 256 97 1, 256 257 1"), "aaaaa: a tie to the smaller right id");
+    ok(!strcmp(trained("aaaaa", 5, 9), "97 97 4, 256 97 1, 256 257 1"),
+       "aaaaa: a tie to the smaller right id");
     ok(!strcmp(trained("abab", 4, 9), "97 98 2, 256 256 1"), "abab");
     ok(!strcmp(trained("ababab", 6, 9), "97 98 3, 256 256 2, 257 256 1"), "ababab");
-    ok(!strcmp(trained("bbbaaaddddcccc", 14, 3), "99 99 3, 100 100 3, 97 97 2"), "ties go to the smallest id");
+    ok(!strcmp(trained("bbbaaaddddcccc", 14, 3), "99 99 3, 100 100 3, 97 97 2"),
+       "ties go to the smallest id");
     ok(!strcmp(trained("x", 1, 9), ""), "one byte: no pair");
     ok(!strcmp(trained("aaaa", 4, 0), ""), "no merges wanted");
 }
@@ -126,7 +131,8 @@ static void order(void)
         b[k] = bpe_train(&p, 20, NULL);
         pieces_free(&p);
     }
-    ok(b[0].n == b[1].n && !memcmp(b[0].pair, b[1].pair, b[0].n * sizeof *b[0].pair), "order of input");
+    ok(b[0].n == b[1].n && !memcmp(b[0].pair, b[1].pair, b[0].n * sizeof *b[0].pair),
+       "order of input");
     bpe_free(&b[0]), bpe_free(&b[1]);
 }
 
@@ -184,7 +190,8 @@ static void counting(void)
         else if (i % 4 == 1) distinct += !seen2[i], seen2[i] = 1;
         else distinct++;
     }
-    ok(good && p.n == distinct && total == p.total && total == 3 * 3 * N, "%zu distinct pieces", p.n);
+    ok(good && p.n == distinct && total == p.total && total == 3 * 3 * N, "%zu distinct pieces",
+       p.n);
     pieces_free(&p);
     pieces_text(&p, "it's it's", 9);
     ok(p.n == 3 && p.total == 4 && p.p[1].count == 2, "text is split, then counted");

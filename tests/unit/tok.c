@@ -62,7 +62,9 @@ static void against_naive(void)
         Tok *t = from((const Merge *)b.pair, b.n);
         TokEnc *e = tokenc_new(t);
         for (int i = 0; i < 60; i++, rounds++) {
-            size_t n = i < 20 ? 1 + rng_below(&r, 20) : i < 40 ? 58 + rng_below(&r, 12) : 1 + rng_below(&r, 700);
+            size_t n = i < 20   ? 1 + rng_below(&r, 20)
+                       : i < 40 ? 58 + rng_below(&r, 12)
+                                : 1 + rng_below(&r, 700);
             for (size_t j = 0; j < n; j++) s[j] = (char)('a' + rng_below(&r, (uint64_t)letters));
             Ids got = {0}, want = {0};
             Buf back = {0};
@@ -96,7 +98,8 @@ static void random_bytes(void)
         char s[300];
         size_t n = rng_below(&r, sizeof s + 1);
         for (size_t i = 0; i < n; i++)
-            s[i] = (char)(k % 2 ? rng_below(&r, 256) : (uint64_t)"ab \xc3\xa9\xef\xbf\xbd'"[rng_below(&r, 9)]);
+            s[i] = (char)(k % 2 ? rng_below(&r, 256)
+                                : (uint64_t) "ab \xc3\xa9\xef\xbf\xbd'"[rng_below(&r, 9)]);
         Buf fixed = {0}, back = {0};
         uint64_t bad = utf8_repair(&fixed, s, n);
         Ids got = {0}, want = {0};
@@ -127,15 +130,20 @@ static void tables(void)
     const Merge *back;
     size_t len;
     ok(tok_vocab(t) == 256 + 4 + 9, "vocabulary");
-    ok(tok_special(t, SP_BOS) == 260 && tok_special(t, SP_OUTPUT_END) == 268, "special ids follow the merges");
-    ok(tok_is_special(t, 260) && tok_is_special(t, 268) && !tok_is_special(t, 259) && !tok_is_special(t, 0),
+    ok(tok_special(t, SP_BOS) == 260 && tok_special(t, SP_OUTPUT_END) == 268,
+       "special ids follow the merges");
+    ok(tok_is_special(t, 260) && tok_is_special(t, 268) && !tok_is_special(t, 259) &&
+           !tok_is_special(t, 0),
        "is special");
-    ok(tok_byte_lengths(t)[257] == 3 && tok_byte_lengths(t)[7] == 1 && tok_byte_lengths(t)[260] == 0, "lengths");
+    ok(tok_byte_lengths(t)[257] == 3 && tok_byte_lengths(t)[7] == 1 &&
+           tok_byte_lengths(t)[260] == 0,
+       "lengths");
     const char *s = tok_bytes(t, 258, &len);
     ok(len == 2 && s[0] == 0 && s[1] == (char)0xff, "bytes of a token with a NUL");
     s = tok_bytes(t, 260, &len);
     ok(len == 7 && !memcmp(s, "<|bos|>", 7), "bytes of a special token are its name");
-    ok(tok_find(t, "abc", 3) == 257 && tok_find(t, "abcd", 4) == -1 && tok_find(t, "", 0) == -1, "find");
+    ok(tok_find(t, "abc", 3) == 257 && tok_find(t, "abcd", 4) == -1 && tok_find(t, "", 0) == -1,
+       "find");
     ok(tok_pair(t, 256, 'c') == 257 && tok_pair(t, 'c', 256) == -1, "pair");
     ok(tok_merges(t, &back) == 4 && !memcmp(back, m, sizeof m), "merges");
     Ids v = {0};
@@ -187,7 +195,8 @@ static void refused(Parts p, const char *says)
 static void hostile(void)
 {
     static const Merge ahead[] = { {97, 98}, {257, 99} }, far[] = { {97, UINT32_MAX} };
-    static const Merge twice[] = { {97, 98}, {98, 99}, {256, 99}, {97, 257} }, same_pair[] = { {97, 98}, {97, 98} };
+    static const Merge twice[] = { { 97, 98 }, { 98, 99 }, { 256, 99 }, { 97, 257 } },
+                       same_pair[] = { { 97, 98 }, { 97, 98 } };
     Merge twin[30];
     twin[0][0] = twin[0][1] = 'a';
     for (uint32_t i = 1; i < 30; i++) twin[i][0] = twin[i][1] = 255 + i;
@@ -198,7 +207,8 @@ static void hostile(void)
     refused((Parts){ .merges = 30, .m = twin }, "token 276 has 2097152 bytes");
     refused((Parts){ .unicode = "17.0.0" }, "Unicode version");
     refused((Parts){ .pattern = "\\p{L}+" }, "pattern");
-    refused((Parts){ .names = 2, .name = {"<|x|>", "<|x|>"} }, "two special tokens are named <|x|>");
+    refused((Parts){ .names = 2, .name = { "<|x|>", "<|x|>" } },
+            "two special tokens are named <|x|>");
     refused((Parts){ .names = 1, .name = {""} }, "no valid name");
     refused((Parts){ .names = 1, .name = {"\xff"} }, "no valid name");
 
@@ -214,7 +224,8 @@ static void hostile(void)
     Parts good = { SPLIT_UNICODE, split_pattern, 1, ahead, 1, { "<|eos|>" } };
     make(&good);
     Tok *t = tok_load(path);
-    ok(tok_vocab(t) == 258 && tok_special(t, SP_BOS) == -1 && tok_is_special(t, 257), "other special tokens");
+    ok(tok_vocab(t) == 258 && tok_special(t, SP_BOS) == -1 && tok_is_special(t, 257),
+       "other special tokens");
     tok_free(t);
 }
 
@@ -257,11 +268,43 @@ static void damage(void)
     buf_free(&b), buf_free(&again);
 }
 
+static void load_and_leave(void *arg) { load(arg); fputs("whole", stderr); exit(1); }
+
+/* Changed bytes under a right checksum: a file is whole or refused, never more than that. */
+static void mutants(void)
+{
+    static const Merge m[] = { {'a', 'b'}, {256, 'c'}, {'b', 'c'}, {258, 257} };
+    Parts p = { SPLIT_UNICODE, split_pattern, 4, m, 2, { "<|x|>", "<|bos|>" } };
+    Buf b = {0};
+    Rng r;
+    rng_init(&r, 11, 0);
+    make(&p);
+    read_file(path, &b, 1 << 20);
+    char *good = xmalloc(b.n);
+    memcpy(good, b.s, b.n);
+    size_t content = b.n - 8, tail = 4 * 8 + 2 * 4 + 5 + 7;        /* merges and names */
+    int bad = 0;
+    for (int k = 0; k < 400; k++) {
+        memcpy(b.s, good, b.n);
+        for (uint64_t i = 0; i <= rng_below(&r, 3); i++) {
+            size_t at = k % 2 ? 12 + rng_below(&r, 12) : content - 1 - rng_below(&r, tail);
+            b.s[at] = (char)(rng_below(&r, 2) ? rng_below(&r, 256) : rng_below(&r, 6));
+        }
+        uint64_t h = xxh3(b.s, content);
+        for (int i = 0; i < 8; i++) b.s[content + (size_t)i] = (char)(h >> 8 * i);
+        write_path(b.s, b.n);
+        bad += !dies(1, "", load_and_leave, NULL);
+    }
+    ok(!bad, "400 files with changed bytes and a right checksum (%d ended otherwise)", bad);
+    free(good), buf_free(&b);
+}
+
 /* ---- the shared golden numbers ------------------------------------------------ */
 
 #define GOLD "../shared/data/tok_golden/"
 
-static void golden_ids(const Tok *t, const char *text_file, const char *ids_file, int every, size_t want_total)
+static void golden_ids(const Tok *t, const char *text_file, const char *ids_file, int every,
+                       size_t want_total)
 {
     Buf text = {0}, ids = {0}, line = {0};
     read_file(text_file, &text, 1 << 30);
@@ -288,8 +331,8 @@ static void golden_ids(const Tok *t, const char *text_file, const char *ids_file
         wrong += strncmp(p, line.s, line.n) != 0;
         p = strchr(p, '\n') + 1;
     }
-    ok(!wrong && !*p && (!want_total || total == want_total), "%s: %d documents, %zu tokens (%d wrong)",
-       strrchr(ids_file, '/') + 1, doc, total, wrong);
+    ok(!wrong && !*p && (!want_total || total == want_total),
+       "%s: %d documents, %zu tokens (%d wrong)", strrchr(ids_file, '/') + 1, doc, total, wrong);
     ids_free(&v), tokenc_free(e), buf_free(&text), buf_free(&ids), buf_free(&line);
 }
 
@@ -370,6 +413,7 @@ int main(void)
     random_bytes();
     hostile();
     damage();
+    mutants();
     golden();
     long_pieces();
     remove(path);

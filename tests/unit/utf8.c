@@ -60,7 +60,8 @@ static void exhaustive(void)
         if (c >= 0xd800 && c < 0xe000)
             continue;
         int k = utf8_put(s, c);
-        wrong += utf8_next(s, (size_t)k, &cp) != k || cp != c || utf8_valid(s, (size_t)k) != (size_t)k;
+        wrong +=
+            utf8_next(s, (size_t)k, &cp) != k || cp != c || utf8_valid(s, (size_t)k) != (size_t)k;
         for (int j = 1; j < k; j++) {                   /* cut short */
             wrong += utf8_next(s, (size_t)j, &cp) != -j || utf8_valid(s, (size_t)j) != 0;
             wrong += utf8_complete(s, (size_t)j) != 0;
@@ -90,7 +91,8 @@ int main(void)
     repairs("a surrogate", "\xed\xa0\x80", 3, R R R, 3);
     repairs("past the last", "\xf4\x90\x80\x80", 4, R R R R, 4);
     repairs("a cut end", "ab\xf0\x9f", 4, "ab" R, 1);
-    repairs("cut characters one after the other", "\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", 9, R R R R "A", 4);
+    repairs("cut characters one after the other", "\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", 9,
+            R R R R "A", 4);
     repairs("good text", "na\xc3\xafve \xf0\x9f\x90\x95", 11, "na\xc3\xafve \xf0\x9f\x90\x95", 0);
     repairs("nothing", "", 0, "", 0);
 
