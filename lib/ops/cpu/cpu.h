@@ -63,6 +63,8 @@ void CPU(gemm)(const Gemm *g);
 void CPU(gemm_one)(const Gemm *g, void *work);      /* on the calling thread; work: gemm_work() bytes */
 size_t CPU(gemm_work)(void);
 
+double CPU(fma_probe)(int64_t n, double *out);      /* probe.c: the roof, for benchmarks */
+
 /* the operations, by file */
 void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
 void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O);

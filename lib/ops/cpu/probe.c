@@ -1,0 +1,16 @@
+/* probe.c -- this tier's roof: multiply-adds on registers alone. */
+#include "ops/cpu/vec.h"
+
+/* Does n rounds of LANES independent multiply-adds on the calling thread; returns the flops done.
+ * *out keeps the compiler from dropping the work. */
+double CPU(fma_probe)(int64_t n, double *out)
+{
+    enum { LANES = 12 };
+    Vec s[LANES], a = vset((real)0.9999999), b = vset((real)1e-7);
+    UNROLL for (int i = 0; i < LANES; i++) s[i] = vset((real)i);
+    for (int64_t l = 0; l < n; l++)
+        UNROLL for (int i = 0; i < LANES; i++) s[i] = s[i] * a + b;
+    for (int i = 1; i < LANES; i++) s[0] += s[i];
+    *out += vsum(s[0]);
+    return 2.0 * LANES * VL * (double)n;
+}
