@@ -164,7 +164,7 @@ static void open_model(Run *r)
 static void close_run(Run *r)
 {
     size_t T = (size_t)r->plan.cfg.T, N = (size_t)r->plan.B * T;
-    gen_free(r->gen);
+    if (r->gen) gen_free(r->gen);
     if (r->val) bpb_eval_free(&r->eval);
     r->ops->free(r->dx, N * sizeof *r->dx);
     r->ops->free(r->dy, N * sizeof *r->dy);

@@ -9,7 +9,7 @@ rows a 32 a.rows; rows a 16 short.rows; rows a 64 long.rows; rows b 32 b.rows
 gpt-train -q -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 --steps 3 --total-batch-size 128 -t "$dir/a.tok" \
     --train "$dir/a.rows" --val "$dir/a.rows" -o "$dir/m" >"$dir/m.jsonl" || exit 1
 ev="gpt-eval -q -j 1 -m $dir/m"
-val() { echo "sed 's/.*\"$1\": \([^,}]*\).*/\1/'"; }
+val() { printf '%s' "sed 's/.*\"$1\": \([^,}]*\).*/\1/'"; }
 
 exits 0 "help" "gpt-eval --help"
 says 2 "unknown option" "an unknown option" "gpt-eval --batc 4 bpb x"

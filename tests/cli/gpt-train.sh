@@ -52,13 +52,13 @@ ok "samples as records" "$run -t $dir/a.tok --train $dir/a.rows --sample-every 2
 ok "data smaller than a micro-batch wraps" "$run --total-batch-size 64K -B 64 --steps 1 -t $dir/a.tok --train $dir/a.rows -o $dir/m4"
 rm "$dir/m/state.json"
 says 1 "--init" "without state.json there is no resume" "gpt-train -q --resume -o $dir/m --train $dir/a.rows"
-ok "a new run from weights" "gpt-train -q --init $dir/m --train $dir/a.rows --steps 1 --total-batch-size 64 -o $dir/m5"
-says 2 "--depth: 3, but the model in" "of another depth" "gpt-train -q --init $dir/m --depth 3 --train $dir/a.rows -o $dir/m6"
+ok "a new run from weights" "gpt-train -q -j 1 --init $dir/m --train $dir/a.rows --steps 1 --total-batch-size 64 -o $dir/m5"
+says 2 "--depth: 3, but the model in" "of another depth" "gpt-train -q -j 1 --init $dir/m --depth 3 --train $dir/a.rows -o $dir/m6"
 
 # the plan
 is "the default model has 286,261,730 parameters" "gpt-train --dry-run | sed -n 's/^parameters *\([0-9]*\).*/\1/p'" 286261730
 is "  and as JSON" "gpt-train --dry-run --json | tr ',' '\n' | sed -n 's/.*\"params\": \(286261730\)$/\1/p'" 286261730
-field() { echo "tr ',' '\n' | sed -n 's/.*\"$1\": \([0-9.e+]*\)[]}]*\$/\1/p' | head -n 1"; }
+field() { printf '%s' "tr ',' '\n' | sed -n 's/.*\"$1\": \([0-9.e+]*\)[]}]*\$/\1/p' | head -n 1"; }
 d4="gpt-train --dry-run --json --depth 4"
 is "depth 4: the total batch" "$d4 | $(field total_batch)" 262144
 is "depth 4: steps" "$d4 | $(field steps)" 528

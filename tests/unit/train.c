@@ -1,0 +1,159 @@
+/* gpt-train on rows with masks: one step's gradient weights every target of the step equally, however
+ * it is cut into micro-batches; rows and steps without targets add nothing. The program is run (from
+ * PATH), and the weights that it saves are compared. */
+#include "gpt/safetensors.h"
+#include "text/rows.h"
+#include "tap.h"
+#include <math.h>
+
+enum { T = 128 };
+static char dir[] = "/tmp/train-test-XXXXXX";
+
+/* One row per entry: how many of its targets count (-1: leave the row out). Tokens are bytes, the same each time. */
+static void make(const Tok *tok, const char *name, const int *targets, int rows)
+{
+    RowHead h = { .vocab = (uint32_t)tok_vocab(tok), .bos = (uint32_t)tok_special(tok, SP_BOS), .T = T,
+                  .masks = true, .tok_hash = tok_hash(tok) };
+    char *path = xasprintf("%s/%s", dir, name);
+    RowWriter *w = rows_create(path, &h);
+    for (int r = 0; r < rows; r++) {
+        if (targets[r] < 0) continue;
+        uint32_t id[T + 1];
+        uint8_t mask[T + 1];
+        for (int t = 0; t <= T; t++) {
+            id[t] = (uint32_t)((r * 37 + t * t * 11 + t / 3) % 256);
+            mask[t] = t > T - targets[r];
+        }
+        rows_write(w, id, mask);
+    }
+    rows_close(w);
+    free(path);
+}
+
+static int run(const char *rows, const char *out, const char *more)
+{
+    char *s = xasprintf("cd %s && gpt-train -q -j 1 --depth 3 --aspect-ratio 16 --head-dim 16 -t a.tok --train %s -o %s "
+                        "--warmup-steps 0 %s >%s.jsonl 2>%s.err", dir, rows, out, more, out, out);
+    int r = system(s);
+    free(s);
+    return WIFEXITED(r) ? WEXITSTATUS(r) : -1;
+}
+
+static int says(const char *file, const char *text)
+{
+    char *s = xasprintf("grep -qF '%s' %s/%s", text, dir, file);
+    int r = system(s);
+    free(s);
+    return r == 0;
+}
+
+static StFile *open_file(const char *out, const char *file)
+{
+    char *path = xasprintf("%s/%s/%s", dir, out, file);
+    StFile *f = st_open(path);
+    free(path);
+    return f;
+}
+
+static const char weights[] = "model.safetensors", moments[] = "optimizer-0.safetensors";
+
+/* Largest difference over all tensors, relative to the tensor's largest element. After one step the
+ * first moments are the gradient times 1 - beta; weights would not do, for AdamW's first step makes
+ * lr * sign(g) of a gradient that is all rounding. */
+static double difference(const char *file, const char *a, const char *b)
+{
+    StFile *fa = open_file(a, file), *fb = open_file(b, file);
+    double worst = 0;
+    for (int i = 0; i < st_count(fa); i++) {
+        const StTensor *ta = st_at(fa, i), *tb = st_find(fb, ta->name);
+        if (strstr(ta->name, "exp_avg_sq") || strstr(ta->name, "second_")) continue;
+        if (!tb || tb->n != ta->n) return INFINITY;
+        real *x = xcalloc((size_t)ta->n, sizeof *x), *y = xcalloc((size_t)ta->n, sizeof *y);
+        double d = 0, most = 1e-30;
+        st_read(fa, ta, x);
+        st_read(fb, tb, y);
+        for (int64_t k = 0; k < ta->n; k++) {
+            d = fmax(d, fabs((double)x[k] - (double)y[k]));
+            most = fmax(most, fabs((double)y[k]));
+        }
+        /* one-element gradients are sums with cancellation: ten times less exact */
+        worst = fmax(worst, d / most / (ta->n < 64 ? 10 : 1));
+        free(x);
+        free(y);
+    }
+    st_close(fa);
+    st_close(fb);
+    return worst;
+}
+
+/* The second step sees what the first did; its loss shows a wrong gradient of the first. */
+static double loss_of(const char *out, int step)
+{
+    char *s = xasprintf("sed -n 's/^{\"step\": %d,.*\"loss\": \\([^,]*\\),.*/\\1/p' %s/%s.jsonl", step, dir, out);
+    FILE *f = popen(s, "r");
+    double x = NAN;
+    if (!f || fscanf(f, "%lf", &x) != 1) x = NAN;
+    if (f) pclose(f);
+    free(s);
+    return x;
+}
+
+int main(void)
+{
+    if (system("gpt-train --version >/dev/null 2>&1")) {
+        skip("gpt-train is not on PATH", "accumulation");
+        return done();
+    }
+    if (!mkdtemp(dir)) return 1;
+    char *tok_path = xasprintf("%s/a.tok", dir);
+    tok_save(tok_from_merges(NULL, 0), tok_path);
+    Tok *tok = tok_load(tok_path);
+    make(tok, "two.rows", (int[]){ 11, 101 }, 2);
+    make(tok, "few.rows", (int[]){ 11 }, 1);
+    make(tok, "many.rows", (int[]){ -1, 101 }, 2);
+    make(tok, "pad.rows", (int[]){ 11, 101, 0, 0 }, 4);
+    make(tok, "none.rows", (int[]){ 0, 0 }, 2);
+    make(tok, "late.rows", (int[]){ 0, 0, 11, 101 }, 4);
+
+    /* A first run, so that no matrix is zero any more and every gradient counts. (Of two layers, backout
+     * would have none: it only scales what is normed next.) */
+    ok(!run("two.rows", "base", "--steps 12 --total-batch-size 256 --matrix-lr 4 --embedding-lr 4"), "a base");
+    const char *one = "--init base --steps 9 --stop-at 1 --total-batch-size 256 -B 1";
+    ok(!run("two.rows", "b2", "--init base --steps 9 --stop-at 1 --total-batch-size 256 -B 2"), "two rows in one micro-batch");
+    ok(!run("two.rows", "b1", one), "in two micro-batches");
+    double loss = loss_of("b1", 1);
+    ok(fabs(loss_of("b2", 1) - loss) < 2e-6 * loss, "the same loss: %.7g", loss);
+    double d = difference(moments, "b2", "b1");
+    ok(d < 1e-5, "the same gradient: %.2g of the largest", d);
+
+    /* by hand: the mean over the 112 targets, not of the rows' means */
+    ok(!run("few.rows", "few", "--init base --steps 9 --stop-at 1 --total-batch-size 128"), "the row with 11 targets alone");
+    ok(!run("many.rows", "many", "--init base --steps 9 --stop-at 1 --total-batch-size 128"), "the one with 101");
+    double want = (11 * loss_of("few", 1) + 101 * loss_of("many", 1)) / 112;
+    ok(fabs(loss - want) < 2e-6 * want, "the loss is the mean over targets: %.7g, %.7g", loss, want);
+
+    ok(!run("pad.rows", "pad", "--init base --steps 9 --stop-at 1 --total-batch-size 512 -B 1"), "with rows that have no target");
+    ok(fabs(loss_of("pad", 1) - loss) < 2e-6 * loss, "the same loss: %.7g", loss_of("pad", 1));
+    d = difference(moments, "pad", "b1");
+    ok(d < 1e-5, "the same gradient: %.2g", d);
+
+    ok(!run("none.rows", "none", "--steps 2 --total-batch-size 256"), "no target at all");
+    ok(says("none.jsonl", "\"loss\": null") && says("none/state.json", "\"skipped_steps\": 2"), "two steps skipped");
+    ok(!run("none.rows", "zero", "--steps 9 --total-batch-size 256 --stop-at 1"), "another such run");
+    ok(difference(weights, "none", "zero") == 0, "nothing changed");
+    /* schedules go by steps, not by updates: step 2 of 2 after a skipped one */
+    ok(!run("late.rows", "late", "--steps 2 --total-batch-size 256"), "a step without targets, then one with");
+    ok(says("late.jsonl", "\"loss\": null") && says("late/state.json", "\"skipped_steps\": 1"), "one was skipped");
+    ok(loss_of("late", 2) > 5 && loss_of("late", 2) < 6.5, "and the next trained: %.4g", loss_of("late", 2));
+
+    ok(run("two.rows", "bad", "--steps 50 --total-batch-size 256 --matrix-lr 1e5 --embedding-lr 1e5 --unembedding-lr 1e6 "
+           "--scalar-lr 1e5 --save-every 1") == 1, "rates that break the model: exit 1");
+    ok(says("bad.err", "step ") && says("bad.err", "two.rows row "), "naming step and row");
+    ok(says("bad/state.json", "\"step\": "), "the last checkpoint is there");
+    tok_free(tok);
+    free(tok_path);
+    char *rm = xasprintf("rm -rf %s", dir);
+    if (system(rm)) return 1;
+    free(rm);
+    return done();
+}
