@@ -252,7 +252,7 @@ static void check_tier(Case *c, const char *tier, Slopes *s, bool large)
     }
     result_free(&one);
 }
-static void check_op(const OpTest *t)
+__attribute__((unused)) static void check_op(const OpTest *t)
 {
     for (int i = 0; i < t->ndims; i++) {
         Case c;

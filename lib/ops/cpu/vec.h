@@ -114,7 +114,8 @@ INLINE Vec vexp(Vec x)
     VecI h = n >> 1;
     return y * (Vec)((h + 127) << 23) * (Vec)((n - h + 127) << 23);
 }
-/* |x| < 0.625: x + x^3 p(x^2), p minimax with relative error 2^-27; else 1 - 2 / (e^(2|x|) + 1) */
+/* a = |x| < 0.625: a + a^3 p(a^2), p minimax with relative error 2^-27; else 1 - 2 / (e^(2a) + 1); the sign
+ * is put back at the end. */
 INLINE Vec vtanh(Vec x)
 {
     const VecI sign = (VecI)vset(-0.f);
@@ -123,9 +124,9 @@ INLINE Vec vtanh(Vec x)
     p = p * z - 5.37300073e-2f;
     p = p * z + 1.33313313e-1f;
     p = p * z - 3.33332777e-1f;
-    Vec small = x + x * (z * p);
+    Vec small = a + a * (z * p);
     Vec big = 1.f - 2.f / (vexp(vsel(a > 10.f, vset(10.f), a) * 2.f) + 1.f);
-    return vsel(a < 0.625f, small, (Vec)((VecI)big | ((VecI)x & sign)));
+    return (Vec)((VecI)vsel(a < 0.625f, small, big) | ((VecI)x & sign));
 }
 #endif
 #endif

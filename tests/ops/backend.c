@@ -1,0 +1,238 @@
+/* What is not one operation's arithmetic: picking a back-end, memory, caches in chunks, NaN, the vector
+ * exp and tanh, and the counting back-end. Also as double (REAL_F64). */
+#include "harness.h"
+#include "base/err.h"
+
+#define TIER_FN(fn) void cpu_##fn##_base(real *, const real *, int64_t); \
+    void cpu_##fn##_avx2(real *, const real *, int64_t); void cpu_##fn##_avx512(real *, const real *, int64_t)
+TIER_FN(exp_n);
+TIER_FN(tanh_n);
+typedef void VecFn(real *, const real *, int64_t);
+
+/* error in units in the last place of the exact value, subnormals counted as the smallest normal */
+static double ulps(real got, double want)
+{
+    if ((double)got == want || (isnan(got) && isnan(want))) return 0;
+    if (isinf(want) || isinf(got)) return (double)got == want || (isinf(got) && want > 3.4e38) ? 0 : INFINITY;
+    int e;
+    frexp(want, &e);
+    int least = sizeof(real) == 8 ? -1021 : -125, bits = sizeof(real) == 8 ? 53 : 24;
+    return fabs((double)got - want) / ldexp(1, (e < least ? least : e) - bits);
+}
+static void check_fn(const char *name, VecFn *f, double (*exact)(double), double lo, double hi, double most)
+{
+    enum { N = 200003 };
+    real *x = random_reals(N, lo, hi), *y = must(malloc(N * sizeof *y)), at = 0;
+    const real special[] = { 0, -(real)0, (real)1e-30, (real)-1e-30, (real)0.625, INFINITY, -INFINITY, NAN, 89, -104, 88, -88 };
+    memcpy(x, special, sizeof special);
+    for (int i = 20; i < 20000; i++) x[i] = (real)((double)x[i] * exp(-(double)(i % 300) / 10));     /* small ones */
+    f(y, x, N);
+    double worst = 0;
+    for (int i = 0; i < N; i++) {
+        double e = ulps(y[i], exact((double)x[i]));
+        if (!(e <= worst)) worst = e, at = x[i];
+    }
+    ok(worst <= most, "%s: at most %.2f ulp, at %.9g", name, worst, (double)at);
+    ok(!signbit(y[1]) == !signbit(exact(-0.0)), "%s(-0)", name);
+    free(x); free(y);
+}
+static void check_fns(void)
+{
+    /* libm does it in the double build; there the "exact" one is the same function */
+    check_fn("exp base", cpu_exp_n_base, exp, -110, 95, 1.5);
+    check_fn("tanh base", cpu_tanh_n_base, tanh, -12, 12, 2);
+#ifdef __x86_64__
+    if (tier_runs("avx2")) {
+        check_fn("exp avx2", cpu_exp_n_avx2, exp, -110, 95, 1.5);
+        check_fn("tanh avx2", cpu_tanh_n_avx2, tanh, -12, 12, 2);
+    }
+    if (tier_runs("avx512")) {
+        check_fn("exp avx512", cpu_exp_n_avx512, exp, -110, 95, 1.5);
+        check_fn("tanh avx512", cpu_tanh_n_avx512, tanh, -12, 12, 2);
+    }
+#endif
+}
+
+typedef struct OpenArgs { const char *device, *dtype, *cpu; } OpenArgs;
+static void try_open(void *arg)
+{
+    OpenArgs *a = arg;
+    if (a->cpu) setenv("PIPEGPT_CPU", a->cpu, 1);
+    ops_open(a->device, a->dtype, 1);
+    _exit(0);
+}
+static int opens(const char *device, const char *dtype) { return dies(0, "", try_open, &(OpenArgs){ device, dtype, NULL }); }
+static int fails(int code, const char *text, const char *device, const char *dtype, const char *cpu)
+{
+    return dies(code, text, try_open, &(OpenArgs){ device, dtype, cpu });
+}
+static void ask(void *o) { ((const Ops *)o)->alloc(SIZE_MAX / 2 + 1); }
+static void ask_less(void *o) { ((const Ops *)o)->alloc((size_t)1 << 62); }
+
+static void check_open(void)
+{
+    unsetenv("PIPEGPT_CPU");
+    ok(opens("auto", "auto") && opens("cpu", "fp32") && opens("auto", "fp32"), "auto and cpu open");
+    ok(fails(1, "built without CUDA", "cuda", "auto", NULL), "cuda is not here");
+    ok(fails(1, "cuda:3", "cuda:3", "auto", NULL), "nor is cuda:3");
+    ok(fails(2, "--device", "cuda:", "auto", NULL) && fails(2, "--device", "cuda:1x", "auto", NULL), "a bad number");
+    ok(fails(2, "--device", "gpu", "auto", NULL) && fails(2, "--device", "", "auto", NULL), "an unknown device");
+    ok(fails(2, "--dtype", "cpu", "bf16", NULL), "a dtype of another version");
+    ok(fails(1, "PIPEGPT_CPU=sse9", "cpu", "auto", "sse9"), "an unknown tier");
+    for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
+        if (!tier_runs(tiers[i])) {
+            ok(fails(1, "cannot run it", "cpu", "auto", tiers[i]) || fails(1, "not known", "cpu", "auto", tiers[i]),
+               "%s refused here", tiers[i]);
+            continue;
+        }
+        const Ops *o = tier_ops(tiers[i], 1);
+        ok(strncmp(o->name, "cpu ", 4) == 0 && strcmp(o->name + 4, tiers[i]) == 0, "%s is what opens", o->name);
+        ok(strcmp(o->dtype, "fp32") == 0 && o->act_size == sizeof(real), "%s: an Act is a real", o->name);
+        ok(dies(1, "out of memory asking for", ask, (void *)o) && dies(1, "out of memory asking for", ask_less, (void *)o),
+           "%s: no memory", o->name);
+    }
+}
+static void check_memory(const Ops *o)
+{
+    int bad = 0;
+    for (int i = 0; i < 5; i++) {
+        size_t n = (size_t[]){ 0, 1, 63, 4097, (5 << 20) + 3 }[i];
+        unsigned char *p = o->alloc(n), *q = o->alloc(n);
+        bad += (uintptr_t)p % 64 != 0 || p == q;
+        for (size_t j = 0; j < n; j++) bad += p[j] != 0;
+        for (size_t j = 0; j < n; j++) p[j] = (unsigned char)(j * 7 + 1);
+        o->copy(q, p, n);
+        bad += n && memcmp(p, q, n) != 0;
+        o->zero(p, n);
+        for (size_t j = 0; j < n; j++) bad += p[j] != 0;
+        o->put(p, q, n);
+        o->get(q, p, n);
+        for (size_t j = 0; j < n; j++) bad += q[j] != (unsigned char)(j * 7 + 1);
+        o->free(p, n);
+        o->free(q, n);
+    }
+    ok(bad == 0, "memory: zeroed, aligned, copied");
+    real x[5] = { 1, 2, 3, 4, 5 }, y[5] = { 0 };
+    Act a[5];
+    o->cast(a, x, 5);
+    o->uncast(y, a, 5);
+    ok(memcmp(x, y, sizeof x) == 0, "cast and back");
+}
+
+/* a row fed to the cache in chunks gives what attn gives at once */
+static void check_chunks(const Ops *o, int T, int window)
+{
+    enum { H = 4, K = 2, D = 17, M = 200 };
+    real *q = random_reals((int64_t)T * H * D, -2, 2), *k = random_reals((int64_t)T * K * D, -2, 2);
+    real *v = random_reals((int64_t)T * K * D, -1, 1), *y = random_reals((int64_t)T * H * D, 0, 1);
+    real *z = random_reals((int64_t)T * H * D, 0, 1), *lse = random_reals((int64_t)T * H, 0, 1);
+    real *kc = random_reals(2 * M * K * D, -9, 9), *vc = random_reals(2 * M * K * D, -9, 9), *keep = dup_bytes(kc, 2 * M * K * D * sizeof *kc);
+    o->attn(y, lse, q, k, v, 1, T, H, K, D, window);
+    double worst = 0;
+    int at = 0;
+    for (int i = 0; at < T; i++) {
+        int n = (int[]){ 1, 5, 2, 70, 3 }[i % 5];
+        if (n > T - at) n = T - at;
+        o->kv_put(kc + M * K * D, vc + M * K * D, k + at * K * D, v + at * K * D, &at, 1, n, M, K, D);
+        o->attn_kv(z + at * H * D, q + at * H * D, kc + M * K * D, vc + M * K * D, &at, 1, n, M, H, K, D, window);
+        at += n;
+    }
+    for (int i = 0; i < T * H * D; i++) worst = fmax(worst, fabs((double)z[i] - (double)y[i]));
+    ok(worst <= 16 * unit, "%s: attn_kv in chunks, T %d window %d: off by %.1f u", o->name, T, window, worst / unit);
+    ok(memcmp(keep, kc, M * K * D * sizeof *kc) == 0 &&
+       memcmp(keep + (M + T) * K * D, kc + (M + T) * K * D, (size_t)(M - T) * K * D * sizeof *kc) == 0 &&
+       memcmp(kc + M * K * D, k, (size_t)T * K * D * sizeof *kc) == 0, "%s: kv_put writes its positions only", o->name);
+    free(q); free(k); free(v); free(y); free(z); free(lse); free(kc); free(vc); free(keep);
+}
+/* A NaN must not get lost on its way to the loss. */
+static void check_nan(const Ops *o)
+{
+    enum { N = 6, C = 40 };
+    real *x = random_reals(N * C, -1, 1), *w = random_reals(C * C, -1, 1), *y = random_reals(N * C, -1, 1), r[N], loss[N];
+    int tgt[N] = { 0 };
+    x[2 * C + 39] = NAN;
+    o->linear(y, x, w, N, C, C, 0);
+    ok(isnan(y[2 * C]) && !isnan(y[3 * C]), "%s: NaN through linear", o->name);
+    o->relu2(y, x, N * C);
+    ok(isnan(y[2 * C + 39]), "%s: NaN through relu2", o->name);
+    o->rmsnorm(y, r, x, N, C, (real)1e-6);
+    ok(isnan(y[2 * C]) && !isnan(y[3 * C]), "%s: NaN through rmsnorm", o->name);
+    o->attn(y, loss, x, x, x, 1, N, 1, 1, C, 0);
+    ok(isnan(y[2 * C + 39]) && !isnan(y[C]), "%s: NaN through attn", o->name);
+    o->xent(loss, x, tgt, NULL, N, C, C, 15, 0);
+    ok(isnan(loss[2]) && !isnan(loss[1]), "%s: NaN through xent", o->name);
+    free(x); free(w); free(y);
+}
+/* gradient rows of ignored targets and padding columns are 0 whatever was there */
+static void check_xent_zeros(const Ops *o)
+{
+    enum { N = 3, V = 37, Vp = 64 };
+    real *z = random_reals(N * Vp, -1, 1), loss[N];
+    const int tgt[N] = { 1, -1, 36 };
+    for (int n = 0; n < N; n++) for (int v = V; v < Vp; v++) z[n * Vp + v] = NAN;
+    z[Vp] = NAN;
+    o->xent(loss, z, tgt, NULL, N, V, Vp, 15, 1);
+    int bad = loss[1] != 0;
+    for (int n = 0; n < N; n++) for (int v = 0; v < Vp; v++) if (v >= V || n == 1) bad += z[n * Vp + v] != 0;
+    ok(bad == 0, "%s: xent: padding columns and ignored rows get gradient 0", o->name);
+    free(z);
+}
+
+#define A(p) ((Act *)(p))
+static int64_t brute_pairs(int T, int w)
+{
+    int64_t n = 0;
+    for (int i = 0; i < T; i++) for (int j = 0; j <= i; j++) n += w <= 0 || j >= i - w;
+    return n;
+}
+static void check_count(void)
+{
+    OpsCount c = { 0 };
+    const Ops *o = ops_count(&c);
+    const size_t r = sizeof(real);
+    real *x = o->alloc(1000), *y = o->alloc((size_t)1 << 40), *z = o->alloc(0);
+    ok(x && y && z && x != y && y != z && (uintptr_t)y % 64 == 0, "count: distinct addresses, a terabyte too");
+    ok(c.mem == 1000 + ((size_t)1 << 40) && c.mem_peak == c.mem, "count: memory");
+    o->free(y, (size_t)1 << 40);
+    ok(c.mem == 1000 && c.mem_peak > c.mem, "count: peak");
+    o->linear(A(y), A(x), A(z), 7, 5, 3, 0);
+    ok(c.flops_fwd == 210 && c.bytes == (double)((35 + 15 + 21) * r) && c.calls == 1, "count: linear");
+    o->linear_dx(A(y), A(x), A(z), 7, 5, 3);
+    o->linear_dw(y, A(x), A(z), 7, 5, 3);
+    o->linear_dw(NULL, A(x), A(z), 7, 5, 3);
+    ok(c.flops_bwd == 420 && c.calls == 3, "count: its backward; a NULL gradient costs nothing");
+    int bad = 0;
+    for (int T = 1; T < 40; T++)
+        for (int w = 0; w < 45; w++) {
+            c.flops_fwd = c.flops_bwd = 0;
+            o->attn(A(y), x, A(x), A(x), A(x), 2, T, 3, 1, 8, w);
+            o->attn_bwd(A(y), A(y), A(y), A(x), A(x), x, A(x), A(x), A(x), 2, T, 3, 1, 8, w);
+            double want = 2.0 * 3 * 8 * (double)brute_pairs(T, w);
+            bad += c.flops_fwd != 4 * want || c.flops_bwd != 10 * want;
+        }
+    ok(bad == 0, "count: attention by the pairs that are seen");
+    o->muon(x, y, x, y, z, 2, 6, 10, 0, 0, 0, 0);
+    ok(c.flops_opt == 2 * 5 * 2 * (6 * 6 * 10 + 6 * 6 * 6 + 6 * 6 * 10.), "count: muon");
+    ok(o->muon_tmp(2, 6, 10) == tier_ops("base", 1)->muon_tmp(2, 6, 10), "count: muon's workspace is the CPU's");
+    real got[3] = { 1, 2, 3 };
+    o->get(got, x, sizeof got);
+    ok(got[0] == 0 && got[2] == 0, "count: get gives zeros");
+}
+
+int main(void)
+{
+    check_open();
+    check_fns();
+    for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
+        if (!tier_runs(tiers[i])) continue;
+        const Ops *o = tier_ops(tiers[i], 2);
+        check_memory(o);
+        check_chunks(o, 1, 0);
+        check_chunks(o, 150, 0);
+        check_chunks(o, 150, 65);
+        check_nan(o);
+        check_xent_zeros(o);
+    }
+    check_count();
+    return done();
+}
