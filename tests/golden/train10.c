@@ -12,7 +12,12 @@ static const Ops *ops;
 static Tape tape;
 static char dir[] = "/tmp/train10.XXXXXX";
 
-typedef struct Data { int B, T, N; int32_t *ids, *tgt; int *dids, *dtgt; real *dloss, *loss; } Data;
+typedef struct Batches {
+    int B, T, N;
+    int32_t *ids, *tgt;
+    int *dids, *dtgt;
+    real *dloss, *loss;
+} Batches;
 
 static const char *file(const char *name)
 {
@@ -22,11 +27,11 @@ static const char *file(const char *name)
     return path;
 }
 
-static Data data_of(void)
+static Batches batches_of(void)
 {
     StFile *f = st_open(golden("nanochat", "d_batches.safetensors"));
     const StTensor *t = st_find(f, "ids");
-    Data d = { .B = (int)t->dim[1], .T = (int)t->dim[2] };
+    Batches d = { .B = (int)t->dim[1], .T = (int)t->dim[2] };
     d.N = d.B * d.T;
     d.ids = tensor_i32(f, "ids", NULL);
     d.tgt = tensor_i32(f, "targets", NULL);
@@ -39,8 +44,17 @@ static Data data_of(void)
     return d;
 }
 
+static void batches_free(Batches *d)
+{
+    size_t n = (size_t)d->N;
+    ops->free(d->dids, n * sizeof *d->dids);
+    ops->free(d->dtgt, n * sizeof *d->dtgt);
+    ops->free(d->dloss, n * sizeof *d->dloss);
+    free(d->ids); free(d->tgt); free(d->loss);
+}
+
 /* Mean loss on batch i; with grad, its gradient in m->g. */
-static double loss_on(Model *m, Data *d, int i, int grad)
+static double loss_on(Model *m, Batches *d, int i, int grad)
 {
     const int32_t *ids = d->ids + i * d->N, *tgt = d->tgt + i * d->N;
     int valid = 0;
@@ -59,7 +73,7 @@ static double loss_on(Model *m, Data *d, int i, int grad)
     return sum / valid;
 }
 
-static double train(Model *m, Optim *o, Data *d, int step)
+static double train(Model *m, Optim *o, Batches *d, int step)
 {
     double loss = loss_on(m, d, step, 1);
     optim_step(o, sched_lr(step, STEPS, WARMUP, WARMDOWN, FINAL),
@@ -140,7 +154,7 @@ static void check_state(void)
 }
 
 /* From the checkpoint after step 5 to the end: the same bits as m. */
-static void resumed(const Model *m, Data *d)
+static void resumed(const Model *m, Batches *d)
 {
     Model *r = ckpt_model(dir, ops, 1);
     Optim *o = new_optim(r);
@@ -160,7 +174,7 @@ static void resumed(const Model *m, Data *d)
 }
 
 /* Padding between tensors never gets a value; the norm is that of the table's gradients. */
-static void check_block(Model *m, Data *d)
+static void check_block(Model *m, Batches *d)
 {
     loss_on(m, d, 0, 1);
     size_t bytes = (size_t)m->n * sizeof(real);
@@ -199,7 +213,7 @@ static void run(void)
     StFile *f = st_open(golden("nanochat", "a_model.safetensors"));
     Model *m = golden_model(f, ops, 1);
     Optim *o = new_optim(m);
-    Data d = data_of();
+    Batches d = batches_of();
     double got[STEPS];
     st_close(f);
     for (int i = 0; i < STEPS; i++) {
@@ -215,7 +229,7 @@ static void run(void)
     check_block(m, &d);
     optim_free(o);
     model_free(m);
-    free(d.ids); free(d.tgt); free(d.loss);
+    batches_free(&d);
 }
 
 int main(void)
