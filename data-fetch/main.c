@@ -22,7 +22,8 @@ static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_CHOICE(0, "format", &format, "auto|jsonl|text",
-               "what files not named .jsonl, .ndjson or .json hold; auto: JSON Lines if they begin with {"),
+               "what files not named .jsonl, .ndjson or .json hold; auto: JSON Lines if they "
+               "begin with {"),
     OPT_STR(0, "split", &split, "blank|line|none|SEP", "where documents of plain text end"),
     OPT_STR(0, "range", &range_text, "START:STOP",
             "only these bytes of a text, or rows of JSON Lines; either end as 90% too"),
@@ -158,7 +159,8 @@ static bool jsonl_name(const char *path)
 
 static const char BOM[] = "\xEF\xBB\xBF";
 
-/* Consume a byte-order mark and white space into head, up to the byte that decides; that byte, or -1. */
+/* Consume a byte-order mark and white space into head, up to the byte that decides; that byte,
+ * or -1. */
 static int first_byte(In *in, Buf *head)
 {
     const char *p;
@@ -230,7 +232,8 @@ int main(int argc, char **argv)
     int n = opt_parse(argc, argv, "[options] [FILE ...]",
                       "Turn text or JSON Lines into JSON Lines of documents, one row each.", opts);
     if (!range_parse(range_text, &range))
-        die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing", range_text);
+        die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing",
+                  range_text);
     Text t = text_start();
     for (int i = 1; i <= n; i++) check_operand(argv[i]);
     out = out_open(output, 0);
@@ -239,12 +242,14 @@ int main(int argc, char **argv)
     progress_end(&line);
     if (rows == 0) {
         out_discard(out);
-        die("%s: no documents%s", n == 1 && strcmp(argv[1], "-") ? argv[1] : n > 1 ? "all inputs" : "stdin",
+        const char *where = n == 1 && strcmp(argv[1], "-") ? argv[1] : "stdin";
+        die("%s: no documents%s", n > 1 ? "all inputs" : where,
             strcmp(range_text, ":") ? " in this range" : "");
     }
     out_close(out);
-    note(1, "%llu rows, %llu bytes; %llu empty documents left out, %llu invalid UTF-8 sequences replaced",
-         (ull)rows, (ull)bytes, (ull)t.empty, (ull)replaced);
+    note(1, "%llu rows, %llu bytes; %llu empty documents left out, "
+         "%llu invalid UTF-8 sequences replaced", (ull)rows, (ull)bytes, (ull)t.empty,
+         (ull)replaced);
     text_free(&t);
     buf_free(&row);
     buf_free(&repaired);

@@ -46,7 +46,7 @@ static size_t take_sep(Text *t, const char *s, size_t n)
     return at;
 }
 
-/* s[0..end) are lines, each with its end: the text of the paragraph has no line end at its own end. */
+/* s[0..end) are lines, each with its end: the paragraph they make goes without the last one. */
 static size_t paragraph(const char *s, size_t end)
 {
     return end > 0 && s[end - 1] == '\n' ? without_cr(s, end - 1) : end;

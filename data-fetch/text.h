@@ -1,13 +1,14 @@
 /* text.h -- plain text into documents, as a stream: bytes go in, documents come out.
  *
  * What separates documents, and belongs to none of them:
- *   blank   one or more empty lines. A document is a run of lines that are not empty, without the line
- *           end (LF or CR LF) of the last one. A line of spaces is not empty.
+ *   blank   one or more empty lines. A document is a run of lines that are not empty, without the
+ *           line end (LF or CR LF) of the last one. A line of spaces is not empty.
  *   line    the line end, LF or CR LF
  *   none    nothing: the whole input is one document
  *   SEP     every occurrence of that string, found from left to right
- * All other bytes are kept as they are. Documents of no bytes are counted and left out; after the last
- * separator there is no document unless bytes follow. Memory is in proportion to the longest document. */
+ * All other bytes are kept as they are. Documents of no bytes are counted and left out; after the
+ * last separator there is no document unless bytes follow. Memory is in proportion to the longest
+ * document. */
 #ifndef DATA_FETCH_TEXT_H
 #define DATA_FETCH_TEXT_H
 #include "base/buf.h"

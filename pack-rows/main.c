@@ -21,11 +21,13 @@ static const Opt opts[] = {
     OPT_STR('o', "output", &output, "PREFIX|FILE.rows",
             "write PREFIX-00000.rows and on, or all to one FILE.rows"),
     OPT_FLAG(0, "sft", &sft, "keep conversations whole and pad rows; needs loss masks"),
-    OPT_CHOICE(0, "long", &longs, "cut|drop", "with --sft, what becomes of those longer than a row"),
+    OPT_CHOICE(0, "long", &longs, "cut|drop",
+               "with --sft, what becomes of those longer than a row"),
     OPT_INT(0, "buffer", &buffer, "N", 0, 1 << 24,
             "documents to choose from; 0 means 1000, or 100 with --sft"),
     OPT_LONG(0, "shard-rows", &shard_rows, "N", 1, 1e15, "rows in a shard at most"),
-    OPT_FLAG(0, "force", &force, "remove shards that an earlier, larger run left beyond the new ones"),
+    OPT_FLAG(0, "force", &force,
+             "remove shards that an earlier, larger run left beyond the new ones"),
     OPT_FLAG(0, "check", &check, "operands are row shards: verify them, describe each on stdout"),
     OPT_END
 };
@@ -91,8 +93,8 @@ _Noreturn static void too_little(const Job *j, const PackStat *s)
 {
     ull docs = s->docs, in = s->in;
     if (s->dropped_docs > 0)
-        die("%s: no row: all %llu conversations are longer than the %d tokens of a row", j->first, docs,
-            T + 1);
+        die("%s: no row: all %llu conversations are longer than the %d tokens of a row", j->first,
+            docs, T + 1);
     die("%s: too few tokens: %llu found in %llu document%s, a row needs %d", j->first, in, docs,
         s_if(docs), T + 1);
 }
@@ -101,11 +103,15 @@ static void report(const Job *j, const PackStat *s, uint64_t shards)
 {
     ull size = (ull)T + 1, slots = s->rows * size;
     note(1, "in: %llu document%s, %llu tokens", (ull)s->docs, s_if(s->docs), (ull)s->in);
-    note(1, "out: %llu row%s of %llu tokens in %llu shard%s, %.2f%% full", (ull)s->rows, s_if(s->rows),
-         size, (ull)shards, s_if(shards), 100 * (double)s->out / (double)slots);
-    note(1, "tokens: %llu in rows, %llu cropped (%llu document%s), %llu dropped (%llu whole document%s), "
-         "%llu padding", (ull)s->out, (ull)s->cropped, (ull)s->cut_docs, s_if(s->cut_docs),
+    note(1, "out: %llu row%s of %llu tokens in %llu shard%s, %.2f%% full", (ull)s->rows,
+         s_if(s->rows), size, (ull)shards, s_if(shards), 100 * (double)s->out / (double)slots);
+    note(1, "tokens: %llu in rows, %llu cropped (%llu document%s), %llu dropped "
+         "(%llu whole document%s), %llu padding", (ull)s->out, (ull)s->cropped,
+         (ull)s->cut_docs, s_if(s->cut_docs),
          (ull)s->dropped, (ull)s->dropped_docs, s_if(s->dropped_docs), (ull)s->padding);
+    if (s->idle_rows > 0)
+        warn("%llu row%s without a single token that counts for the loss", (ull)s->idle_rows,
+             s_if(s->idle_rows));
     if (j->head.masks)
         note(1, "loss mask 1: %llu tokens in, %llu in rows", (ull)s->mask_in, (ull)s->mask_out);
 }
@@ -130,7 +136,8 @@ static void describe(const char *path, const RowHead *h)
     Buf b = {0};
     buf_str(&b, "{\"file\":");
     json_str(&b, path, strlen(path));
-    buf_printf(&b, ",\"rows\":%llu,\"seq_len\":%u,\"vocab\":%u,\"bos\":", (ull)h->rows, h->T, h->vocab);
+    buf_printf(&b, ",\"rows\":%llu,\"seq_len\":%u,\"vocab\":%u,\"bos\":", (ull)h->rows, h->T,
+               h->vocab);
     if (h->bos == UINT32_MAX) buf_str(&b, "null");
     else buf_printf(&b, "%u", h->bos);
     buf_printf(&b, ",\"masks\":%s,\"tokenizer\":\"%016llx\"}\n", h->masks ? "true" : "false",
@@ -150,7 +157,7 @@ static void check_files(char **path, int n)
         rows_same(path[i], &h, path[0], &first);
         rows_verify(f);
         uint32_t *id = xreallocarray(NULL, (size_t)h.T + 1, sizeof *id);
-        for (uint64_t r = 0; r < h.rows; r++) rows_raw(f, r, id, NULL);     /* dies on an id >= vocab */
+        for (uint64_t r = 0; r < h.rows; r++) rows_raw(f, r, id, NULL); /* dies on an id >= vocab */
         free(id);
         rows_unmap(f);
         describe(path[i], &h);
@@ -172,7 +179,8 @@ static void check_options(int n)
 int main(int argc, char **argv)
 {
     int n = opt_parse(argc, argv, "[options] [FILE ...]\n--check FILE.rows ...",
-                      "Pack the documents of token streams into rows of N+1 tokens for the trainer.", opts);
+                      "Pack the documents of token streams into rows of N+1 tokens to train on.",
+                      opts);
     char dash[] = "-", *from_stdin[] = { dash };
     check_options(n);
     if (check) check_files(argv + 1, n);

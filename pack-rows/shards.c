@@ -1,5 +1,5 @@
-/* shards.c -- see shards.h. All writers stay open until the end, so that every temporary is removed if
- * the program dies, and no name is given before the last byte of the last shard was written. */
+/* shards.c -- see shards.h. All writers stay open until the end, so that every temporary is removed
+ * if the program dies, and no name is given before the last byte of the last shard was written. */
 #include "shards.h"
 #include <dirent.h>
 #include <errno.h>

@@ -10,8 +10,8 @@ typedef struct Shards Shards;
 /* to: PREFIX, or a name that ends in ".rows". `each` rows at most go to a shard of a set. */
 Shards *shards_new(const char *to, const RowHead *h, uint64_t each, bool force);
 void shards_row(Shards *s, const uint32_t *id, const uint8_t *mask);
-/* Returns how many shards there are now. Dies if shards of an earlier, larger set stand beside them,
- * which a pattern would read too; with `force` those are removed. */
+/* Returns how many shards there are now. Dies if shards of an earlier, larger set stand beside
+ * them, which a pattern would read too; with `force` those are removed. */
 uint64_t shards_finish(Shards *s);
 void shards_drop(Shards *s);            /* nothing was written */
 bool shards_single(const char *to);

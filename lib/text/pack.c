@@ -1,7 +1,7 @@
-/* pack.c -- see pack.h. Documents lie in slots that are used again. Those that fit into a row (n <= T+1)
- * stand in one queue per length, over which a tree of 64-bit words tells which lengths there are: the
- * longest that fits and the shortest of all are a few word operations away. Longer ones are only ever
- * asked for the shortest, and stand in a heap. */
+/* pack.c -- see pack.h. Documents lie in slots that are used again. Those that fit into a row
+ * (n <= T+1) stand in one queue per length, over which a tree of 64-bit words tells which lengths
+ * there are: the longest that fits and the shortest of all are a few word operations away. Longer
+ * ones are only ever asked for the shortest, and stand in a heap. */
 #include "text/pack.h"
 #include "base/err.h"
 #include <assert.h>
@@ -236,6 +236,7 @@ static void row_done(Pack *p)
     p->row(p->arg, p->id, p->mask);
     p->stat.rows++;
     p->stat.mask_out += p->row_masks;
+    p->stat.idle_rows += p->o.masks && p->row_masks == (p->mask[0] != 0);
     p->row_masks = 0;
     p->at = 0;
 }
@@ -272,7 +273,7 @@ static void place(Pack *p)
     if (fit != SIZE_MAX) {
         row_put(p, queue_pop(p, fit), fit);
     } else if (p->o.sft) {
-        row_pad(p);             /* never from the start: every conversation fits into an empty row */
+        row_pad(p);             /* never of an empty row: every conversation fits into that */
     } else {
         size_t shortest = bits_first(&p->lengths);
         row_put(p, shortest != SIZE_MAX ? queue_pop(p, shortest) : heap_pop(p), left);

@@ -4,12 +4,12 @@
  *     while (documents) pack_add(p, id, mask, n), pack_run(p);
  *     PackStat s = pack_end(p);
  *
- * A buffer of documents is kept. Whenever it holds `buffer` of them (pack_run), the longest that fits
- * into what is left of the row is placed; of equal lengths, the one added first. If none fits:
+ * A buffer of documents is kept. Whenever it holds `buffer` of them (pack_run), the longest that
+ * fits into what is left of the row is placed; of equal lengths, the one added first. If none fits:
  *   pretraining   the shortest (of equal ones, the first) is cropped to fill the row exactly; the
- *                 rest of it is dropped. Rows are full of text.
- *   sft           the row is padded with bos, mask 0. A conversation longer than T+1 cannot be placed
- *                 whole: it is cut to T+1 tokens, or dropped with drop_long.
+ *                 rest of it is lost. Rows are full of text.
+ *   sft           the row is padded with bos, mask 0. A conversation longer than T+1 cannot be
+ *                 placed whole: it is cut to T+1 tokens, or dropped with drop_long.
  * pack_end() empties the buffer by the same rules. What then fills no whole row is dropped in
  * pretraining and padded in sft. In both, in = out + cropped + dropped.
  *
@@ -37,6 +37,7 @@ typedef struct PackStat {
     uint64_t padding;           /* out + padding = rows * (T+1) */
     uint64_t cut_docs, dropped_docs;    /* cropped or cut; dropped whole */
     uint64_t mask_in, mask_out; /* tokens with mask 1 that came in, and in rows */
+    uint64_t idle_rows;         /* rows with masks in which no target (token 1 to T) has mask 1 */
 } PackStat;
 
 typedef struct Pack Pack;
@@ -44,7 +45,8 @@ typedef struct Pack Pack;
 typedef void PackRow(void *arg, const uint32_t *id, const uint8_t *mask);
 
 Pack *pack_new(const PackOpt *o, PackRow *row, void *arg);
-void pack_add(Pack *p, const uint32_t *id, const uint8_t *mask, size_t n);      /* copied; n may be 0 */
+/* A document, copied; n may be 0. */
+void pack_add(Pack *p, const uint32_t *id, const uint8_t *mask, size_t n);
 void pack_run(Pack *p);         /* place documents until fewer than `buffer` are left */
 PackStat pack_end(Pack *p);     /* the rest; frees p */
 

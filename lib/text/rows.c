@@ -99,7 +99,7 @@ void rows_seal(RowWriter *w)
 {
     if (w->sealed) return;
     if (w->block.n > 0) block_flush(w);
-    Buf *all = &w->first;               /* head, hashes, rows, blocks: what the trailer's hash covers */
+    Buf *all = &w->first;       /* head, hashes, rows, blocks: what the trailer's hash covers */
     uint64_t blocks = w->hashes.n / 8;
     if (blocks > 0) buf_add(all, w->hashes.s, w->hashes.n);
     buf_u64(all, w->rows);
@@ -176,7 +176,8 @@ static void head_get(Rows *f)
     if (memcmp(p, MAGIC, 8) != 0) bad(f, "not a row shard");
     if (get_u32(p + 8) != VERSION_)
         die("%s: version %u of row shards is not known here", f->name, get_u32(p + 8));
-    if (xxh3(p, HEAD - 8) != get_u64(p + HEAD - 8)) bad(f, "the header is damaged (its hash differs)");
+    if (xxh3(p, HEAD - 8) != get_u64(p + HEAD - 8))
+        bad(f, "the header is damaged (its hash differs)");
     uint32_t flags = get_u32(p + 12);
     h->vocab = get_u32(p + 16);
     h->bos = get_u32(p + 20);
@@ -197,7 +198,8 @@ static void foot_get(Rows *f)
 {
     const uint8_t *foot = f->map + f->size - FOOT;
     uint64_t rows = get_u64(foot), blocks = get_u64(foot + 8), room = f->size - HEAD - FOOT;
-    if (memcmp(foot + 24, END_MAGIC, 8) != 0) bad(f, "ends without a trailer: cut off, or not whole");
+    if (memcmp(foot + 24, END_MAGIC, 8) != 0)
+        bad(f, "ends without a trailer: cut off, or not whole");
     if (rows > room / f->bytes || blocks != rows / f->per_block + (rows % f->per_block != 0) ||
         rows * f->bytes + blocks * 8 != room)
         die("%s: %llu rows of %zu bytes do not make its %llu bytes", f->name, (ull)rows, f->bytes,
@@ -288,5 +290,6 @@ void rows_same(const char *name, const RowHead *h, const char *first, const RowH
     TokenHead a = { h->vocab, h->bos, h->masks, h->tok_hash };
     TokenHead b = { want->vocab, want->bos, want->masks, want->tok_hash };
     tokens_same(name, &a, first, &b);
-    if (h->T != want->T) die("%s: rows of %u tokens, but %s has %u", name, h->T + 1, first, want->T + 1);
+    if (h->T != want->T)
+        die("%s: rows of %u tokens, but %s has %u", name, h->T + 1, first, want->T + 1);
 }

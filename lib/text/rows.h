@@ -21,8 +21,8 @@ typedef struct RowHead {
 typedef struct RowWriter RowWriter;
 RowWriter *rows_create(const char *path, const RowHead *h);
 void rows_write(RowWriter *w, const uint32_t *id, const uint8_t *mask);     /* T+1 of each */
-/* Write all of the shard, the trailer too; what is left to rows_close() is to give the file its name.
- * For sets of shards that must appear together. */
+/* Write all of the shard, the trailer too; what is left to rows_close() is to give the file its
+ * name. For sets of shards that must appear together. */
 void rows_seal(RowWriter *w);
 uint64_t rows_close(RowWriter *w);              /* seals if need be; returns rows written */
 void rows_discard(RowWriter *w);                /* the file never was */
@@ -30,16 +30,18 @@ void rows_discard(RowWriter *w);                /* the file never was */
 typedef struct Rows Rows;                       /* read-only: one may serve all threads */
 Rows *rows_open(const char *path, RowHead *h);  /* mmapped; "-" is not possible */
 const char *rows_name(const Rows *f);
-/* Row r as training input and target: x[t] = row[t], y[t] = row[t+1], or -1 where the mask of row[t+1]
- * is 0. x and y hold T each. Thread-safe. Ids are checked: one >= vocab dies naming shard and row. */
+/* Row r as training input and target: x[t] = row[t], y[t] = row[t+1], or -1 where the mask of
+ * row[t+1] is 0. x and y hold T each. Thread-safe. Ids are checked: one >= vocab dies naming shard
+ * and row. */
 void rows_get(const Rows *f, uint64_t r, int32_t *x, int32_t *y);
-/* The same row as it was written: T+1 ids and, if mask is not NULL, T+1 mask bytes (all 1 in a shard
- * without masks). */
+/* The same row as it was written: T+1 ids and, if mask is not NULL, T+1 mask bytes (all 1 in a
+ * shard without masks). */
 void rows_raw(const Rows *f, uint64_t r, uint32_t *id, uint8_t *mask);
 void rows_verify(const Rows *f);
 void rows_unmap(Rows *f);
 
-/* Dies "FILE: why" unless h, found in `name`, goes with `want`, found in `first`: tokenizer, T, masks. */
+/* Dies "FILE: why" unless h, found in `name`, goes with `want`, found in `first`: tokenizer, T,
+ * masks. */
 void rows_same(const char *name, const RowHead *h, const char *first, const RowHead *want);
 
 #endif

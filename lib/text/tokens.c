@@ -1,15 +1,15 @@
 /* tokens.c -- see tokens.h and pipegpt-tokens(5).
  *
  * stream  = (head block* end)+
- * head    = "PGTOKENS" u32 version, flags, vocab, bos  u64 tok_hash  u64 xxh3 of the 32 bytes before
+ * head    = "PGTOKENS" u32 version, flags, vocab, bos  u64 tok_hash  u64 xxh3 of those 32 bytes
  * block   = "DATA" u32 flags, pieces, tokens;  pieces * u32 length;  tokens * id;
  *           (tokens+7)/8 mask bytes if the stream has masks;  u64 xxh3 of all of the block before
  * end     = "END\n" u32 0  u64 documents, tokens, blocks;  u64 xxh3 of these 32 bytes and the chain
  *
  * The chain is the head's hash, then for each block xxh3(chain, hash of the block): it finds blocks
  * lost, doubled or out of order. A document longer than what is left in its block goes on as the
- * first piece of the next one (flag MORE). The limits on a block bound what a reader must hold before
- * it can check the hash, whatever the counts say. */
+ * first piece of the next one (flag MORE). The limits on a block bound what a reader must hold
+ * before it can check the hash, whatever the counts say. */
 #include "text/tokens.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ TokenWriter *tokens_create(const char *path, const TokenHead *h)
     head_put(&w->block, h);
     w->chain = get_u64(w->block.s + HEAD - HASH);
     out_write(w->out, w->block.s, w->block.n);
-    out_flush(w->out);          /* so that a reader can tell "died at once" from "was never there" */
+    out_flush(w->out);          /* a reader can tell "died at once" from "was never there" */
     return w;
 }
 

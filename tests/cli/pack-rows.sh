@@ -114,6 +114,7 @@ says 0 "loss mask 1: 2288 tokens in, 610 in rows" "the masks too" "pack-rows -T 
 says 1 "all 10 conversations are longer than the 64 tokens of a row" "all dropped" "pack-rows -T 63 --sft --long drop -o few long-chat.tokens"
 says 0 "669 in rows, 0 cropped (0 documents), 1649 dropped (5 whole documents), 135 padding" "some dropped" \
     "pack-rows -T 200 --sft --long drop -o c long-chat.tokens"
+says 0 "3 rows without a single token that counts" "rows that teach nothing are named" "pack-rows -T 2 --sft -o c chat.tokens"
 says 1 "docs.tokens: has no loss masks, which --sft needs" "no masks" "pack-rows --sft -T 15 -o few docs.tokens"
 says 1 "none.tokens: has no loss masks" "not even an empty stream" "pack-rows --sft -T 15 -o few none.tokens"
 says 0 "loss mask 1: 81 tokens in, 55 in rows" "masks go along in pretraining as well" "pack-rows -T 63 -o c chat.tokens"

@@ -1,7 +1,7 @@
-/* The packer against rows that nanochat's own loaders returned (i_packing_*.json). Token k of document d
- * is 1000 d + k in pretraining; in SFT conversations come round again and 999999 is padding.
- * Two SFT cases have a conversation longer than a row: the reference keeps it in its buffer for ever,
- * ours cuts or drops it by a stated rule, so the rows cannot be the same. */
+/* The packer against rows that nanochat's own loaders returned (i_packing_*.json). Token k of
+ * document d is 1000 d + k in pretraining; in SFT conversations come round again and 999999 is
+ * padding. Two SFT cases have a conversation longer than a row: the reference keeps it in its
+ * buffer for ever, ours cuts or drops it by a stated rule, so the rows cannot be the same. */
 #include "tap.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -116,10 +116,12 @@ static void sft(const Json *c)
                   .sft = true, .masks = true };
     int64_t world = get(c, "world_size"), at = get(c, "rank");
     int64_t rows = json_get(c, "batches")->n * get(c, "B"), longest = 0;
-    for (const Json *l = lengths->child; l; l = l->next) longest = num(l) > longest ? num(l) : longest;
+    for (const Json *l = lengths->child; l; l = l->next)
+        if (num(l) > longest) longest = num(l);
     const Json *name = json_get(c, "name");
     if (longest > run.T + 1) {
-        skip("the reference never gets rid of a conversation longer than a row", "SFT, %s", name->s);
+        skip("the reference never gets rid of a conversation longer than a row", "SFT, %s",
+             name->s);
         return;
     }
     Pack *p = pack_new(&o, sft_row, &run);
@@ -136,15 +138,17 @@ static void sft(const Json *c)
         pack_run(p);
         at = (at + world) % lengths->n;
     }
-    ok(run.rows == rows && run.wrong == 0, "SFT, %s: %d rows, %d wrong", name->s, run.rows, run.wrong);
+    ok(run.rows == rows && run.wrong == 0, "SFT, %s: %d rows, %d wrong", name->s, run.rows,
+       run.wrong);
     pack_end(p);
 }
 
 int main(void)
 {
     Arena a = {0};
-    for (const Json *c = load(&a, "tests/golden/data/i_packing_pretrain.json")->child; c; c = c->next) pretrain(c);
-    for (const Json *c = load(&a, "tests/golden/data/i_packing_sft.json")->child; c; c = c->next) sft(c);
+    const Json *c = load(&a, "tests/golden/data/i_packing_pretrain.json")->child;
+    for (; c; c = c->next) pretrain(c);
+    for (c = load(&a, "tests/golden/data/i_packing_sft.json")->child; c; c = c->next) sft(c);
     arena_free(&a);
     return done();
 }

@@ -28,7 +28,8 @@ static int refused(const char *text, const char *why)
 static void good(void)
 {
     static const char in[] = "\xEF\xBB\xBF{\"text\":\"a\\u0000b\",\"id\":7}\r\n\n \t \r\n"
-                             "  {\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}  \n{\"text\":\"\"}";
+                             "  {\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}  \n"
+                             "{\"text\":\"\"}";
     put(in, sizeof in - 1);
     DocReader *r = docs_open(path);
     Doc d;
@@ -37,8 +38,10 @@ static void good(void)
        "the line as it stands, without BOM and CR LF");
     int64_t id = 0;
     ok(json_int(json_get(d.row, "id"), &id) && id == 7, "other fields are there");
-    ok(doc_next(r, &d) && d.line == 4 && !d.text && d.messages->n == 1, "blank lines skipped; messages");
-    ok(doc_next(r, &d) && d.line == 5 && d.text && d.len == 0, "empty text; a last line without LF");
+    ok(doc_next(r, &d) && d.line == 4 && !d.text && d.messages->n == 1,
+       "blank lines skipped; messages");
+    ok(doc_next(r, &d) && d.line == 5 && d.text && d.len == 0,
+       "empty text; a last line without LF");
     ok(!doc_next(r, &d) && !doc_next(r, &d), "the end, twice");
     docs_close(r);
 }
@@ -61,17 +64,21 @@ static void long_line(void)
 
 static void bad(void)
 {
-    ok(refused("{\"text\":\"a\"}\n{\"text\":3}\n", "line 2: \"text\" is not a string"), "text a number");
+    ok(refused("{\"text\":\"a\"}\n{\"text\":3}\n", "line 2: \"text\" is not a string"),
+       "text a number");
     ok(refused("{\"text\":null}\n", "line 1: \"text\" is not a string"), "text null");
-    ok(refused("\n{\"messages\":{}}\n", "line 2: \"messages\" is not an array"), "messages an object");
+    ok(refused("\n{\"messages\":{}}\n", "line 2: \"messages\" is not an array"),
+       "messages an object");
     ok(refused("{\"txt\":\"a\"}", "line 1: neither"), "neither text nor messages");
     ok(refused("[1]\n", "line 1: not a JSON object"), "an array");
     ok(refused("\"text\"\n", "line 1: not a JSON object"), "a string");
-    ok(refused("{\"text\":\"a\"}\n{\"text\":\"a\n", "line 2, byte "), "a cut row names line and byte");
+    ok(refused("{\"text\":\"a\"}\n{\"text\":\"a\n", "line 2, byte "),
+       "a cut row names line and byte");
     ok(refused("{\"text\":\"a\"} x\n", "line 1, byte "), "something after the row");
     ok(refused("{\"text\":\"a\xFF\"}\n", "line 1, byte "), "malformed UTF-8");
     ok(refused("{\"text\":\"a\",\"text\":\"b\"}\n", "line 1, byte "), "a key twice");
-    ok(refused("\xEF\xBB\xBF\n\xEF\xBB\xBF{\"text\":\"a\"}\n", "line 2"), "a BOM on line 2 is no BOM");
+    ok(refused("\xEF\xBB\xBF\n\xEF\xBB\xBF{\"text\":\"a\"}\n", "line 2"),
+       "a BOM on line 2 is no BOM");
 }
 
 int main(void)

@@ -36,14 +36,18 @@ static void naive(const PackOpt *o, const Doc *doc, size_t ndocs, Rows *out)
     uint8_t *mask = xcalloc(len, 1);
     out->len = len;
     for (;;) {
-        for (; n < o->buffer && next < ndocs; next++)
-            if (doc[next].n > 0 && !(o->sft && o->drop_long && doc[next].n > len)) list[n++] = &doc[next];
+        for (; n < o->buffer && next < ndocs; next++) {
+            bool drop = o->sft && o->drop_long && doc[next].n > len;
+            if (doc[next].n > 0 && !drop) list[n++] = &doc[next];
+        }
         if (n == 0) break;
-        size_t left = len - at, best = n, shortest = 0;
+        size_t left = len - at, best = n, longest = 0, shortest = 0;
         for (size_t i = 0; i < n; i++) {
             size_t k = o->sft && list[i]->n > len ? len : list[i]->n;
-            if (k <= left && (best == n || k > (o->sft && list[best]->n > len ? len : list[best]->n)))
+            if (k <= left && k > longest) {
                 best = i;
+                longest = k;
+            }
             if (list[i]->n < list[shortest]->n) shortest = i;
         }
         if (best == n && o->sft) {
@@ -72,7 +76,7 @@ static Doc *docs_make(Rng *rng, size_t n, size_t max, bool equal)
     Doc *d = xcalloc(n + 1, sizeof *d);
     for (size_t i = 0; i < n; i++) {
         d[i].n = (size_t)rng_below(rng, max + 1);
-        if (equal) d[i].n = d[i].n / (max / 3 + 1) * (max / 3 + 1) + 1;    /* three lengths: many ties */
+        if (equal) d[i].n = d[i].n / (max / 3 + 1) * (max / 3 + 1) + 1;  /* three lengths */
         d[i].id = xreallocarray(NULL, d[i].n + 1, sizeof *d[i].id);
         d[i].mask = xmalloc(d[i].n + 1);
         for (size_t k = 0; k < d[i].n; k++) {
@@ -110,11 +114,14 @@ static PackStat pack_all(const PackOpt *o, const Doc *d, size_t n, Rows *out)
 /* Sums that must hold, recomputed from the documents and the rows alone. */
 static int sums(const PackOpt *o, const PackStat *s, const Doc *d, size_t n, const Rows *r)
 {
-    uint64_t in = 0, mask_in = 0, padding = 0;
+    uint64_t in = 0, mask_in = 0, padding = 0, idle = 0;
     for (size_t i = 0; i < n; i++) in += d[i].n, mask_in += ones(d[i].mask, d[i].n);
     for (size_t i = 0; i < r->n; i++) padding += r->id[i] == o->bos;
+    for (size_t i = 0; i < r->n && o->masks; i += r->len)
+        idle += ones(r->mask + i + 1, r->len - 1) == 0;
     return s->docs == n && s->in == in && s->rows == r->n / r->len && s->out == r->n - padding &&
-           s->padding == padding && s->in == s->out + s->cropped + s->dropped &&
+           s->padding == padding && s->idle_rows == idle &&
+           s->in == s->out + s->cropped + s->dropped &&
            (!o->masks || (s->mask_in == mask_in && s->mask_out == ones(r->mask, r->n)));
 }
 
@@ -131,8 +138,8 @@ static void against_naive(bool sft, bool drop, const char *what)
     rng_init(&rng, 3, sft + 2 * drop);
     int wrong = 0, wrong_sums = 0, cases = 400;
     for (int c = 0; c < cases; c++) {
-        PackOpt o = { .T = 1 + (uint32_t)rng_below(&rng, c % 4 ? 40 : 300), .bos = UINT32_MAX, .sft = sft,
-                      .buffer = 1 + (uint32_t)rng_below(&rng, 30), .drop_long = drop,
+        PackOpt o = { .T = 1 + (uint32_t)rng_below(&rng, c % 4 ? 40 : 300), .bos = UINT32_MAX,
+                      .sft = sft, .buffer = 1 + (uint32_t)rng_below(&rng, 30), .drop_long = drop,
                       .masks = sft || c % 2 };
         size_t n = (size_t)rng_below(&rng, 200);
         if (c % 50 == 0) o.T = 100000, n %= 20;
@@ -160,7 +167,10 @@ static PackStat lengths(bool sft, bool drop, uint32_t len, const size_t *n, size
         d[i].n = n[i];
         d[i].id = xcalloc(n[i] + 1, sizeof *d[i].id);
         d[i].mask = xcalloc(n[i] + 1, 1);
-        for (size_t k = 0; k < n[i]; k++) d[i].id[k] = (uint32_t)(1000 * i + k), d[i].mask[k] = k > 0;
+        for (size_t k = 0; k < n[i]; k++) {
+            d[i].id[k] = (uint32_t)(1000 * i + k);
+            d[i].mask[k] = k > 0;
+        }
     }
     *out = (Rows){0};
     PackStat s = pack_all(&o, d, docs, out);
@@ -176,8 +186,8 @@ static void few_tokens(void)
     ok(s.rows == 0 && s.in == 0, "no document");
     for (int i = 0; i < 5; i++) {
         s = lengths(false, false, 17, &n[i], 1, &r);
-        ok(s.rows == (n[i] >= 17) && s.cropped == (n[i] == 18) && s.dropped == (n[i] < 17 ? n[i] : 0) &&
-           s.in == n[i], "%zu tokens and rows of 17", n[i]);
+        ok(s.rows == (n[i] >= 17) && s.cropped == (n[i] == 18) &&
+           s.dropped == (n[i] < 17 ? n[i] : 0) && s.in == n[i], "%zu tokens and rows of 17", n[i]);
         free(r.id); free(r.mask);
     }
     static const size_t tails[] = { 10, 10, 10, 40 };
@@ -197,7 +207,8 @@ static void long_conversations(void)
     for (int i = 0; i < 10; i++) in += n[i];
     Rows r;
     PackStat s = lengths(true, false, 64, n, 10, &r);
-    ok(s.rows == 10 && s.cut_docs == 10 && s.cropped == in - 640 && s.padding == 0 && s.mask_out == 630,
+    ok(s.rows == 10 && s.cut_docs == 10 && s.cropped == in - 640 && s.padding == 0 &&
+       s.mask_out == 630,
        "ten conversations longer than a row are cut to it, each once");
     free(r.id); free(r.mask);
     s = lengths(true, true, 64, n, 10, &r);
@@ -207,7 +218,8 @@ static void long_conversations(void)
     static const size_t two[] = { 40, 30 };
     s = lengths(true, false, 64, two, 2, &r);
     ok(s.rows == 2 && s.padding == 58 && s.out == 70 && r.id[40] == UINT32_MAX && r.mask[40] == 0 &&
-       r.mask[39] == 1 && r.id[64] == 1000, "what does not fit is padded, mask 0; the last row too");
+       r.mask[39] == 1 && r.id[64] == 1000,
+       "what does not fit is padded, mask 0; the last row too");
     free(r.id); free(r.mask);
 }
 

@@ -1,4 +1,4 @@
-/* rows.h: round trips over blocks, the exact bytes, targets by hand, and every way to be damaged. */
+/* rows.h: round trips over blocks, the exact bytes, targets by hand, damage of all kinds. */
 #include "tap.h"
 #include "text/rows.h"
 #include "base/rng.h"
@@ -104,7 +104,8 @@ static void trips(void)
  * rows_per_block rows to a block (rows.c itself would take many more). */
 static void by_hand(Buf *b, bool masks, uint32_t per_block)
 {
-    static const uint8_t row[2][8] = { { 5, 0, 0, 1, 0x2b, 1, 0x06, 0 }, { 1, 0, 2, 0, 3, 0, 0x01, 0 } };
+    static const uint8_t row[2][8] = { { 5, 0, 0, 1, 0x2b, 1, 0x06, 0 },
+                                       { 1, 0, 2, 0, 3, 0, 0x01, 0 } };
     Buf hashes = {0}, all = {0};
     buf_clear(b);
     buf_add(b, "PGPTROWS", 8);
@@ -143,7 +144,8 @@ static void bytes(bool masks, const char *what)
 {
     static const uint32_t id[2][3] = { { 5, 256, 299 }, { 1, 2, 3 } };
     static const uint8_t mask[2][3] = { { 0, 1, 1 }, { 1, 0, 0 } };
-    RowHead h = { .vocab = 300, .bos = 256, .T = 2, .masks = masks, .tok_hash = 0x0123456789abcdef };
+    RowHead h = { .vocab = 300, .bos = 256, .T = 2, .masks = masks,
+                  .tok_hash = 0x0123456789abcdef };
     Buf want = {0}, got = {0};
     RowWriter *w = rows_create(path, &h);
     for (int r = 0; r < 2; r++) rows_write(w, id[r], masks ? mask[r] : NULL);
@@ -263,7 +265,8 @@ static void refusals(void)
     by_hand(&b, true, 1);
     set(&b, 16, 299, 4);
     put(b.s, b.n);
-    ok(dies(1, "row 0 has token 299", get_first, NULL), "an id outside the vocabulary names the row");
+    ok(dies(1, "row 0 has token 299", get_first, NULL),
+       "an id outside the vocabulary names the row");
     ok(dies(1, "/dev/null: not a regular file", open_other, "/dev/null"), "a device");
     ok(dies(1, "cannot read: No such file", open_other, "/nowhere/at.rows"), "a missing file");
     buf_free(&b);
@@ -315,7 +318,8 @@ static void far_away(void)
         int32_t x[99], y[99];
         Rows *r = rows_open(path, &got);
         rows_get(r, rows - 1, x, y);
-        ok(got.rows == rows && x[0] == 69900 && y[98] == 69999, "the last row of a shard of 4.4 GB");
+        ok(got.rows == rows && x[0] == 69900 && y[98] == 69999,
+           "the last row of a shard of 4.4 GB");
         rows_unmap(r);
     }
     buf_free(&head);

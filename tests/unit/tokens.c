@@ -1,11 +1,12 @@
-/* tokens.h: round trips over block borders, the exact bytes, concatenation, and every way to be damaged. */
+/* tokens.h: round trips over block borders, the exact bytes, concatenation, damage of all kinds. */
 #include "tap.h"
 #include "text/tokens.h"
 #include "base/rng.h"
 
 static char path[] = "/tmp/tokens-test-XXXXXX";
 static const TokenHead plain = { .vocab = 300, .bos = 256, .tok_hash = 0x0123456789abcdef };
-static const TokenHead masked = { .vocab = 300, .bos = 256, .masks = true, .tok_hash = 0x0123456789abcdef };
+static const TokenHead masked = { .vocab = 300, .bos = 256, .masks = true,
+                                  .tok_hash = 0x0123456789abcdef };
 
 static void put(const Buf *b)
 {
@@ -95,7 +96,7 @@ static void trips(void)
     ok(token_width(65536) == 2 && token_width(65537) == 4, "widths");
 }
 
-/* The bytes of a stream of {5, 256} and {299, 1, 2}, written out here from the format's description. */
+/* The bytes of a stream of {5, 256} and {299, 1, 2}, written from the format's description. */
 static void by_hand(Buf *b, bool masks)
 {
     static const uint8_t ids[] = { 5, 0, 0, 1, 0x2b, 1, 1, 0, 2, 0 };
@@ -177,8 +178,8 @@ static void concatenated(void)
     two.s[one.n + 24]++;
     uint64_t hash = xxh3(two.s + one.n, 32);
     memcpy(two.s + one.n + 32, &hash, 8);
-    ok(refused(&two, "made with tokenizer 0123456789abcdf0, but what came before with 0123456789abcdef"),
-       "another tokenizer: both are named in hex");
+    ok(refused(&two, "made with tokenizer 0123456789abcdf0, but what came before with "
+               "0123456789abcdef"), "another tokenizer: both are named in hex");
     buf_free(&one);
     buf_free(&two);
 }
@@ -249,7 +250,8 @@ static void hostile(void)
         by_hand(&b, false);
         memcpy(b.s + end + 8 + 8 * i, &many, 8);
         rehash(&b);
-        ok(refused(&b, "counts differ"), "2^63 %s", i == 0 ? "documents" : i == 1 ? "tokens" : "blocks");
+        ok(refused(&b, "counts differ"), "2^63 %s",
+           i == 0 ? "documents" : i == 1 ? "tokens" : "blocks");
     }
     by_hand(&b, false);
     set32(&b, 48, UINT32_MAX);
