@@ -13,6 +13,7 @@ extern const char split_pattern[];      /* the pattern as it is in tokenizer fil
 
 enum { UC_OTHER, UC_LETTER, UC_NUMBER, UC_SPACE };
 int unicode_class(uint32_t cp);                 /* L*, N*, White_Space, the rest */
+extern const uint64_t unicode_bmp[];            /* the first 65,536 of them: 2 bits each, 32 a word */
 
 /* End of the piece that begins at i, i < n. s[0..n) is the whole document (or the slice before an
  * allowed special token), never an I/O block. Pieces tile the text. */

@@ -1,14 +1,106 @@
-/* split_ends.c -- pieces in bulk; see split.h. */
-#include "text/split.h"
+/* split_ends.c -- the tier for any processor, eight bytes at a time in ordinary registers; and the
+ * choice of a tier. */
+#include "base/err.h"
+#include "text/split_int.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALL(byte) ((byte) * (uint64_t)0x0101010101010101u)
+
+static inline uint64_t load(const char *s)
+{
+    uint64_t w;
+    memcpy(&w, s, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    w = __builtin_bswap64(w);
+#endif
+    return w;
+}
+
+/* Bit k = the high bit of byte k. */
+static inline uint64_t gather(uint64_t m)
+{
+    return ((m >> 7 & ALL(1)) * 0x0102040810204080u) >> 56;
+}
+
+/* High bits of the bytes of w, all < 80, that are lo .. hi. */
+static inline uint64_t range(uint64_t w, uint64_t lo, uint64_t hi)
+{
+    return (w + ALL(0x80 - lo)) & ~(w + ALL(0x7f - hi));
+}
+
+static inline void classify(const char *s, Block *b)
+{
+    memset(b, 0, sizeof *b);
+    for (int k = 0; k < 64; k += 8) {
+        uint64_t w = load(s + k), ascii = ~w & ALL(0x80), a = w & ALL(0x7f);
+        b->letter |= gather(range(a | ALL(0x20), 'a', 'z') & ascii) << k;
+        b->number |= gather(range(a, '0', '9') & ascii) << k;
+        b->sp |= gather(range(a, ' ', ' ') & ascii) << k;
+        b->nl |= gather((range(a, '\n', '\n') | range(a, '\r', '\r')) & ascii) << k;
+        b->space |= gather((range(a, 9, 13) | range(a, ' ', ' ')) & ascii) << k;
+        b->ap |= gather(range(a, '\'', '\'') & ascii) << k;
+        b->high |= gather(w) << k;
+    }
+}
+
+static inline uint64_t continuations(const char *s)
+{
+    uint64_t m = 0;
+    for (int k = 0; k < 64; k += 8) {
+        uint64_t w = load(s + k);
+        m |= gather(w & ~(w << 1)) << k;
+    }
+    return m;
+}
+
+#define TIER_ATTR
+#define TIER_NAME split_ends_base
+#include "text/split_tier.h"
+
+/* ---- the choice ------------------------------------------------------------- */
+
+#ifdef __x86_64__
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static SplitEnds *pick(void)
+{
+    const char *want = getenv("PIPEGPT_CPU");
+    if (want && !*want)
+        want = NULL;
+#ifdef __x86_64__
+    if (want ? !strcmp(want, "avx512") : has_avx512()) {
+        if (!has_avx512())
+            die("PIPEGPT_CPU=%s: this processor cannot run it", want);
+        return split_ends_avx512;
+    }
+    if (want ? !strcmp(want, "avx2") : has_avx2()) {
+        if (!has_avx2())
+            die("PIPEGPT_CPU=%s: this processor cannot run it", want);
+        return split_ends_avx2;
+    }
+#endif
+    return split_ends_base;
+}
 
 size_t split_ends(const char *s, size_t n, size_t i, uint32_t *ends, size_t max)
 {
-    size_t k = 0;
-    for (size_t at = i; at < n && k < max; k++) {
-        at = split_next(s, n, at);
-        if (at - i > UINT32_MAX)
-            break;
-        ends[k] = (uint32_t)(at - i);
-    }
-    return k;
+    static _Atomic(SplitEnds *) chosen;     /* every thread would choose the same */
+    SplitEnds *f = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!f)
+        atomic_store_explicit(&chosen, f = pick(), memory_order_relaxed);
+    return f(s, n, i, ends, max);
 }

@@ -54,7 +54,7 @@ END {
     print " * Made by unicode16.awk from UnicodeData.txt and PropList.txt; do not edit."
     print " * Two bits per code point (UC_...), 32 in a word. */"
     print "#include \"text/split.h\"\n"
-    print "static const uint64_t bmp[65536 / 32] = {"
+    print "const uint64_t unicode_bmp[65536 / 32] = {"
     for (w = 0; w < 2048; w++) put(word(w), 4, w)
     print "};\n"
 
@@ -77,7 +77,7 @@ END {
     print "int unicode_class(uint32_t cp)"
     print "{"
     print "    if (cp < 65536)"
-    print "        return bmp[cp / 32] >> (cp % 32 * 2) & 3;"
+    print "        return unicode_bmp[cp / 32] >> (cp % 32 * 2) & 3;"
     print "    uint32_t p = (cp - 65536) / 256;"
     print "    return p < PAGES ? rest[page[p]][cp % 256 / 32] >> (cp % 32 * 2) & 3 : UC_OTHER;"
     print "}"

@@ -3,7 +3,7 @@
  * Two bits per code point (UC_...), 32 in a word. */
 #include "text/split.h"
 
-static const uint64_t bmp[65536 / 32] = {
+const uint64_t unicode_bmp[65536 / 32] = {
     0x000000000ffc0000, 0x000aaaaa00000003, 0x0015555555555554, 0x0015555555555554,
     0x0000000000000c00, 0x2a1804a000100003, 0x5555155555555555, 0x5555155555555555,
     0x5555555555555555, 0x5555555555555555, 0x5555555555555555, 0x5555555555555555,
@@ -721,7 +721,7 @@ static const uint64_t rest[][8] = {
 int unicode_class(uint32_t cp)
 {
     if (cp < 65536)
-        return bmp[cp / 32] >> (cp % 32 * 2) & 3;
+        return unicode_bmp[cp / 32] >> (cp % 32 * 2) & 3;
     uint32_t p = (cp - 65536) / 256;
     return p < PAGES ? rest[page[p]][cp % 256 / 32] >> (cp % 32 * 2) & 3 : UC_OTHER;
 }

@@ -1,0 +1,159 @@
+/* split_tier.h -- the block scanner, included once per tier (split_ends.c, split_avx2.c,
+ * split_avx512.c), which defines before:
+ *   TIER_ATTR                                attributes of its functions
+ *   void classify(const char *s, Block *b)   masks of the 64 bytes at s
+ *   uint64_t continuations(const char *s)    which of the 64 bytes at s are 80..BF
+ *   TIER_NAME                                the function to make: as split_ends()
+ *
+ * The end of a piece depends only on the text from its beginning on. So each window of 64 bytes is
+ * laid at the beginning of a piece, needs nothing from before it, and gives all beginnings inside
+ * that what can be seen of the text decides; the next window is laid at the last of these. A window
+ * without any (a long piece, a rare character, the end of the text) has its first piece cut by
+ * split_next(), so only what is common must be known here: a window ends before a number or white
+ * space that is not ASCII, and before U+017F, which may make a contraction. */
+#include "text/split_int.h"
+#include <string.h>
+
+/* Classes of the characters that are not ASCII, up to *n, which is lowered to the first one that is
+ * not for us. Letters go to b->letter, others are what is in no mask. s[0..*n) may be read. */
+TIER_ATTR static inline uint64_t wide(const char *text, Block *b, unsigned *n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    uint64_t cont = continuations(text), lead = b->high & ~cont & LOW(*n);
+    for (; lead; lead &= lead - 1) {
+        unsigned p = (unsigned)__builtin_ctzll(lead), c = s[p], k = 2 + (c >= 0xe0) + (c >= 0xf0);
+        if (p + k > *n) {
+            *n = p;
+            break;
+        }
+        int class = UC_LETTER;
+        if (c < 0xe0) {
+            unsigned cp = (c & 31) << 6 | (s[p + 1] & 63);
+            class = cp == 0x17f ? UC_NUMBER : unicode_bmp[cp / 32] >> (cp % 32 * 2) & 3;
+        } else if (c < 0xf0) {
+            if (c < 0xe5 || c > 0xe8) {         /* U+5000..8FFF are letters */
+                unsigned cp = (c & 15) << 12 | (unsigned)(s[p + 1] & 63) << 6 | (s[p + 2] & 63);
+                class = unicode_bmp[cp / 32] >> (cp % 32 * 2) & 3;
+            }
+        } else {
+            class = unicode_class((c & 7) << 18 | (unsigned)(s[p + 1] & 63) << 12 |
+                                  (unsigned)(s[p + 2] & 63) << 6 | (s[p + 3] & 63));
+        }
+        if (class == UC_LETTER) {
+            b->letter |= LOW(k) << p;
+        } else if (class != UC_OTHER) {
+            *n = p;
+            break;
+        }
+    }
+    return cont;
+}
+
+/* Where contractions end, of those that apostrophes in ap begin; *limit falls to the first whose
+ * text cannot be seen. */
+TIER_ATTR static inline uint64_t contractions(const char *s, uint64_t ap, unsigned n,
+                                              unsigned *limit)
+{
+    uint64_t end = 0;
+    for (; ap; ap &= ap - 1) {
+        unsigned p = (unsigned)__builtin_ctzll(ap);
+        if (p + 2 >= n) {
+            *limit = p < *limit ? p : *limit;
+            break;
+        }
+        unsigned a = (unsigned char)s[p + 1] | 32, c = (unsigned char)s[p + 2] | 32;
+        if (a == 's' || a == 'd' || a == 'm' || a == 't')
+            end |= (uint64_t)1 << (p + 2);
+        else if (((a == 'l' && c == 'l') || ((a == 'v' || a == 'r') && c == 'e')) && p + 3 < 64)
+            end |= (uint64_t)1 << (p + 3);
+    }
+    return end;
+}
+
+/* Beginnings of pieces in s[1..n), n <= 64, where a piece begins at s. More may follow. */
+TIER_ATTR static inline uint64_t begins(const char *s, unsigned n, Block *b)
+{
+    uint64_t cont = 0;
+    if (b->high & LOW(n))
+        cont = wide(s, b, &n);
+    uint64_t seen = LOW(n), l = b->letter & seen, d = b->number & seen, w = b->space & seen,
+             sp = b->sp & seen, nl = b->nl & seen, blank = w & ~nl, x = seen & ~(l | d | w);
+    unsigned limit = n;
+
+    /* An x (apostrophe, other) that begins a piece, rules 1, 3, 5: not after another, nor after the
+     * space that takes it. A letter directly after one is in its piece, as after a blank. */
+    uint64_t x1 = x & ~(x << 1) & ~(sp << 1) & ~cont, after = x1 << 1;
+    if (cont)
+        after = (after & ~cont) | ((cont + (after & cont)) & ~cont);
+    uint64_t begin = x1 | (l & ~(l << 1) & ~(blank << 1) & ~after);
+    uint64_t ap = b->ap & x1;
+    if (ap)
+        begin |= contractions(s, ap, n, &limit);
+
+    /* Numbers in twos, from the beginning of their run: the addition carries through the runs that
+     * begin at an even place. */
+    uint64_t even = 0x5555555555555555u, d1 = d & ~(d << 1), odd = d & (d + (d1 & even));
+    begin |= ((d ^ odd) & even) | (odd & ~even);
+
+    /* Newlines directly after x belong to it; the other white space w is rule 6's. */
+    uint64_t taken = nl & ~(nl + (nl & (x << 1)));
+    w &= ~taken;
+    begin |= w & ~(w << 1);
+    uint64_t last = blank & ~(blank >> 1), before_nl = last & (nl >> 1);    /* of stretches of blank */
+    uint64_t after_nl = blank & ((nl & ~taken) << 1);
+    if (after_nl) {
+        /* Blanks between newlines of one run begin nothing. */
+        for (uint64_t m = before_nl; m; m &= m - 1) {
+            uint64_t outside = ~blank & ((m & -m) - 1);
+            after_nl &= outside ? ~((uint64_t)2 << (63 - __builtin_clzll(outside))) : ~(uint64_t)0;
+        }
+        begin |= after_nl;
+    }
+    begin |= last & ~before_nl;
+
+    /* White space at the end of what is seen: only where it begins is certain. */
+    uint64_t rest = ~(b->space & seen) & seen;
+    unsigned solid = rest ? 64 - (unsigned)__builtin_clzll(rest) : 0;
+    if (solid < n && solid < limit)
+        limit = solid;
+    return begin & seen & LOW(limit + 1) & ~(uint64_t)1;
+}
+
+TIER_ATTR size_t TIER_NAME(const char *s, size_t n, size_t i, uint32_t *ends, size_t max)
+{
+    size_t count = 0, at = i;
+    while (at < n && max - count >= 64) {
+        if (at - i > UINT32_MAX - 64)
+            return count;
+        Block b;
+        uint64_t begin;         /* of pieces, after the one at `at` */
+        if (n - at >= 64) {
+            classify(s + at, &b);
+            begin = begins(s + at, 64, &b);
+        } else {
+            char pad[64];
+            memset(pad, 0, sizeof pad);
+            memcpy(pad, s + at, n - at);
+            classify(pad, &b);
+            begin = begins(pad, (unsigned)(n - at), &b);
+        }
+        if (begin) {
+            uint32_t from = (uint32_t)(at - i), *e = ends + count;
+            unsigned k = (unsigned)__builtin_popcountll(begin);
+            count += k;
+            at += 63 - (unsigned)__builtin_clzll(begin);
+            for (unsigned done = 0; done < k; done += 4, e += 4) {   /* up to 3 beyond: overwritten */
+                e[0] = from + FIRST(begin), begin &= begin - 1;
+                e[1] = from + FIRST(begin), begin &= begin - 1;
+                e[2] = from + FIRST(begin), begin &= begin - 1;
+                e[3] = from + FIRST(begin), begin &= begin - 1;
+            }
+        } else {
+            at = split_next(s, n, at);
+            if (at - i > UINT32_MAX)
+                return count;
+            ends[count++] = (uint32_t)(at - i);
+        }
+    }
+    return count;
+}
