@@ -11,7 +11,7 @@
 
 typedef unsigned long long ull;
 
-static int T = 2048, buffer, sft, force, check;
+static int T = 2048, buffer, sft, keep_tails, force, check;
 static int64_t shard_rows = 65536;
 static const char *output = "rows", *longs = "cut";
 
@@ -20,6 +20,8 @@ static const Opt opts[] = {
     OPT_INT('T', "seq-len", &T, "N", 1, ROWS_MAX_T, "context length: rows hold N+1 tokens"),
     OPT_STR('o', "output", &output, "PREFIX|FILE.rows",
             "write PREFIX-00000.rows and on, or all to one FILE.rows"),
+    OPT_FLAG(0, "keep-tails", &keep_tails,
+             "what is cropped from a document starts another one, after <|bos|>"),
     OPT_FLAG(0, "sft", &sft, "keep conversations whole and pad rows; needs loss masks"),
     OPT_CHOICE(0, "long", &longs, "cut|drop",
                "with --sft, what becomes of those longer than a row"),
@@ -54,10 +56,13 @@ static void job_begin(Job *j, const TokenHead *h, const char *name)
         die("%s: has no loss masks, which --sft needs (tok-encode --chat writes them)", name);
     if (sft && h->bos == UINT32_MAX)
         die("%s: its tokenizer has no <|bos|>, with which --sft pads", name);
+    if (keep_tails && h->bos == UINT32_MAX)
+        die("%s: its tokenizer has no <|bos|>, with which --keep-tails begins a tail", name);
     RowHead rh = { .vocab = h->vocab, .bos = h->bos, .T = (uint32_t)T, .masks = h->masks,
                    .tok_hash = h->tok_hash };
     j->shards = shards_new(output, &rh, (uint64_t)shard_rows, force);
     PackOpt o = { .T = (uint32_t)T, .bos = h->bos, .sft = sft, .masks = h->masks,
+                  .keep_tails = keep_tails,
                   .buffer = buffer ? (uint32_t)buffer : sft ? 100 : 1000,
                   .drop_long = strcmp(longs, "drop") == 0 };
     j->pack = pack_new(&o, row_out, j);
@@ -109,6 +114,10 @@ static void report(const Job *j, const PackStat *s, uint64_t shards)
          "(%llu whole document%s), %llu padding", (ull)s->out, (ull)s->cropped,
          (ull)s->cut_docs, s_if(s->cut_docs),
          (ull)s->dropped, (ull)s->dropped_docs, s_if(s->dropped_docs), (ull)s->padding);
+    if (s->added > 0) note(1, "kept: %llu tails, each after a <|bos|> of its own", (ull)s->added);
+    if (!sft && s->cropped > s->in / 2)
+        warn("%.0f%% of all tokens were cropped: the documents are longer than rows; "
+             "--keep-tails keeps the rest", 100 * (double)s->cropped / (double)s->in);
     if (s->idle_rows > 0)
         warn("%llu row%s without a single token that counts for the loss", (ull)s->idle_rows,
              s_if(s->idle_rows));
@@ -172,6 +181,7 @@ static void check_options(int n)
         die_usage("-o '%s': a name is needed, such as %strain", output, output);
     if (strcmp(output, "-") == 0) die_usage("row shards are files to be mapped: -o cannot be '-'");
     if (opt_given("long") && !sft) die_usage("--long is for --sft");
+    if (keep_tails && sft) die_usage("--keep-tails: --sft crops nothing");
     if (opt_given("shard-rows") && shards_single(output))
         die_usage("-o %s is one shard: --shard-rows is for -o PREFIX", output);
 }

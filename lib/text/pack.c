@@ -207,6 +207,55 @@ static uint64_t ones(const uint8_t *mask, size_t n)
     return sum;
 }
 
+static void buffer_put(Pack *p, uint32_t s)
+{
+    if (p->slot[s].n > p->len) heap_push(p, s);
+    else queue_push(p, s);
+    p->count++;
+}
+
+static void add(Pack *p, const uint32_t *id, const uint8_t *mask, size_t n)
+{
+    uint32_t s = slot_take(p);
+    slot_fill(p, s, id, mask, n);
+    buffer_put(p, s);
+}
+
+/* The first n tokens of slot s are in a row: the rest, after a bos, is a document of its own. */
+static void keep_tail(Pack *p, uint32_t s, size_t n)
+{
+    Slot *d = &p->slot[s];
+    size_t rest = (size_t)d->n - n;
+    memmove(d->id + 1, d->id + n, rest * sizeof *d->id);
+    d->id[0] = p->o.bos;
+    if (p->o.masks) {
+        memmove(d->mask + 1, d->mask + n, rest);
+        d->mask[0] = 0;
+    }
+    d->n = rest + 1;
+    p->stat.added++;
+    buffer_put(p, s);
+}
+
+/* A document longer than a row: its first T+1 tokens, then bos and T more, and so on. */
+static void add_pieces(Pack *p, const uint32_t *id, const uint8_t *mask, size_t n)
+{
+    uint32_t *piece = xreallocarray(NULL, p->len, sizeof *piece);
+    uint8_t *piece_mask = p->o.masks ? xcalloc(p->len, 1) : NULL;
+    add(p, id, mask, p->len);
+    for (size_t at = p->len, k; at < n; at += k) {
+        pack_run(p);
+        k = n - at < p->o.T ? n - at : p->o.T;
+        piece[0] = p->o.bos;
+        memcpy(piece + 1, id + at, k * sizeof *id);
+        if (piece_mask) memcpy(piece_mask + 1, mask + at, k);
+        p->stat.added++;
+        add(p, piece, piece_mask, k + 1);
+    }
+    free(piece);
+    free(piece_mask);
+}
+
 void pack_add(Pack *p, const uint32_t *id, const uint8_t *mask, size_t n)
 {
     assert((mask != NULL) == p->o.masks || n == 0);
@@ -224,11 +273,8 @@ void pack_add(Pack *p, const uint32_t *id, const uint8_t *mask, size_t n)
         p->stat.cut_docs++;
         n = p->len;
     }
-    uint32_t s = slot_take(p);
-    slot_fill(p, s, id, mask, n);
-    if (n > p->len) heap_push(p, s);
-    else queue_push(p, s);
-    p->count++;
+    if (p->o.keep_tails && n > p->len) add_pieces(p, id, mask, n);
+    else add(p, id, mask, n);
 }
 
 static void row_done(Pack *p)
@@ -252,10 +298,14 @@ static void row_put(Pack *p, uint32_t s, size_t n)
     }
     p->at += n;
     p->stat.out += n;
-    p->stat.cropped += d->n - n;
-    p->stat.cut_docs += d->n > n;
     p->count--;
-    slot_give(p, s);
+    if (p->o.keep_tails && d->n > n) {
+        keep_tail(p, s, n);
+    } else {
+        p->stat.cropped += d->n - n;
+        p->stat.cut_docs += d->n > n;
+        slot_give(p, s);
+    }
     if (p->at == p->len) row_done(p);
 }
 
@@ -307,7 +357,7 @@ PackStat pack_end(Pack *p)
     p->stat.dropped += p->at;   /* of pretraining: a last row that is not full */
     p->stat.out -= p->at;
     PackStat s = p->stat;
-    assert(s.in == s.out + s.cropped + s.dropped);
+    assert(s.in + s.added == s.out + s.cropped + s.dropped);
     assert(s.out + s.padding == s.rows * p->len);
     pack_free(p);
     return s;

@@ -8,10 +8,12 @@
  * fits into what is left of the row is placed; of equal lengths, the one added first. If none fits:
  *   pretraining   the shortest (of equal ones, the first) is cropped to fill the row exactly; the
  *                 rest of it is lost. Rows are full of text.
+ *   keep_tails    the same, but the rest goes back to the buffer as a document that begins with a
+ *                 bos of its own; documents longer than a row are cut into such pieces at once.
  *   sft           the row is padded with bos, mask 0. A conversation longer than T+1 cannot be
  *                 placed whole: it is cut to T+1 tokens, or dropped with drop_long.
  * pack_end() empties the buffer by the same rules. What then fills no whole row is dropped in
- * pretraining and padded in sft. In both, in = out + cropped + dropped.
+ * pretraining and padded in sft. Always in + added = out + cropped + dropped.
  *
  * Exact, and O(log) per document whatever the buffer. Memory: buffer * (T+1) * 5 bytes at most; the
  * queues take 8 bytes for each length up to T+1. */
@@ -26,6 +28,7 @@ typedef struct PackOpt {
     uint32_t bos;               /* padding of sft */
     uint32_t buffer;            /* documents, at least 1 */
     bool sft, drop_long;
+    bool keep_tails;            /* pretraining: needs bos */
     bool masks;                 /* documents come with masks, rows go with them */
 } PackOpt;
 
@@ -34,6 +37,7 @@ typedef struct PackStat {
     uint64_t rows, out;         /* rows, and tokens of documents in them */
     uint64_t cropped;           /* tokens lost at the end of a document that was cropped or cut */
     uint64_t dropped;           /* tokens of a last row not full, and of documents dropped whole */
+    uint64_t added;             /* tokens bos put before kept tails */
     uint64_t padding;           /* out + padding = rows * (T+1) */
     uint64_t cut_docs, dropped_docs;    /* cropped or cut; dropped whole */
     uint64_t mask_in, mask_out; /* tokens with mask 1 that came in, and in rows */

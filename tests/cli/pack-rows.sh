@@ -14,7 +14,7 @@ gone() { [ -z "$(ls | grep -E "^$1")" ]; }          # no file begins so, not eve
 repeat() { i=0; while [ $i -lt "$1" ]; do cat "$2"; i=$((i + 1)); done; }
 
 # ---- command line
-is "help names every option" "pack-rows --help | grep -cE -- '^ {2,6}(-., )?--(seq-len|output|sft|long|buffer|shard-rows|force|check) '" 8
+is "help names every option" "pack-rows --help | grep -cE -- '^ {2,6}(-., )?--(seq-len|output|keep-tails|sft|long|buffer|shard-rows|force|check) '" 9
 says 2 "--sfd" "unknown option" "pack-rows --sfd"
 says 2 "-T" "T of 0" "pack-rows -T 0"
 says 2 "-T" "T too large" "pack-rows -T 16777217"
@@ -23,6 +23,7 @@ says 2 "--buffer" "negative buffer" "pack-rows --buffer -1"
 says 2 "-o" "no name" "pack-rows -o data/"
 says 2 "-o" "stdout" "pack-rows -o - docs.tokens"
 says 2 "--long" "--long without --sft" "pack-rows --long drop docs.tokens"
+says 2 "--keep-tails" "--keep-tails with --sft" "pack-rows --keep-tails --sft chat.tokens"
 says 2 "--shard-rows" "one file of many shards" "pack-rows -o a.rows --shard-rows 5 docs.tokens"
 says 2 "--check" "nothing to check" "pack-rows --check"
 says 1 "nofile: " "missing file" "pack-rows -o x nofile"
@@ -47,6 +48,12 @@ says 1 "none.tokens: too few tokens: 0 found in 0 documents, a row needs 18" "no
 ok "and no file" "gone few"
 says 0 "34 in rows, 0 cropped (0 documents), 17 dropped (0 whole documents)" "a last row that is not full is dropped" \
     "pack-rows -T 33 -o b one.tokens one.tokens one.tokens"
+says 0 "54% of all tokens were cropped" "warns when most is cropped" "pack-rows -T 15 -o a docs.tokens"
+says 0 "tokens: 64 in rows, 0 cropped (0 documents), 10 dropped" "--keep-tails crops nothing" \
+    "pack-rows -T 15 --keep-tails -o k docs.tokens"
+is "a tail begins with <|bos|>" "ids k-00000.rows 4 16 | tail -n 2" \
+" 256 1 2 3 4 5 6 7 8 9 256 61 62 63 64 65
+ 256 121 122 123 124 125 126 127 128 129 256 66 67 68 69 256"
 is "wide ids" "pack-rows -q -T 4 -o w.rows wide.tokens; tail -c +57 w.rows | od -An -tu4 -N20 -w20 | tr -s ' '" " 65536 65477 65478 65479 65480"
 is "a tokenizer without <|bos|>" "pack-rows -q -T 16 -o n.rows no-bos.tokens; ids n.rows 1 3" " 7 1 2"
 says 1 "bad-bos.tokens: document 2 does not begin with <|bos|> (token 256)" "<|bos|> is missed" "pack-rows -T 15 -o few bad-bos.tokens"

@@ -223,6 +223,43 @@ static void long_conversations(void)
     free(r.id); free(r.mask);
 }
 
+/* Every token of every document stands in the rows once, but for a last row that is not full, and
+ * each stretch of a document follows a bos (its own first token is one here). */
+static void kept_tails(void)
+{
+    enum { BOS = 4000000 };
+    Rng rng;
+    rng_init(&rng, 5, 0);
+    int lost = 0, broken = 0, sum = 0, cases = 300;
+    for (int c = 0; c < cases; c++) {
+        PackOpt o = { .T = 1 + (uint32_t)rng_below(&rng, 50), .bos = BOS, .keep_tails = true,
+                      .buffer = 1 + (uint32_t)rng_below(&rng, 20), .masks = c % 2 };
+        size_t n = 1 + (size_t)rng_below(&rng, 60);
+        Doc *d = docs_make(&rng, n, 1 + (size_t)rng_below(&rng, c % 3 ? 60 : 400), false);
+        for (size_t i = 0; i < n; i++)
+            if (d[i].n) d[i].id[0] = BOS, d[i].mask[0] = 0;
+        Rows r = {0};
+        PackStat s = pack_all(&o, d, n, &r);
+        uint64_t ordinary = 0, found = 0, mask_found = 0;
+        uint8_t *seen = xcalloc(60 * 10000, 1);
+        for (size_t i = 0; i < n; i++) ordinary += d[i].n ? d[i].n - 1 : 0;
+        for (size_t i = 0; i < r.n; i++) {
+            uint32_t id = r.id[i];
+            if (id == BOS) continue;
+            found += !seen[id]++;
+            if (o.masks) mask_found += r.mask[i] == d[id / 10000].mask[id % 10000];
+            broken += i % r.len == 0 || (r.id[i - 1] != BOS && r.id[i - 1] != id - 1);
+        }
+        lost += ordinary - found > s.dropped || s.cropped != 0 || (o.masks && mask_found != found);
+        sum += s.in + s.added != s.out + s.dropped || s.dropped > o.T;
+        free(seen); free(r.id); free(r.mask);
+        docs_drop(d, n);
+    }
+    ok(lost == 0, "kept tails: no token is lost or doubled, masks go with them");
+    ok(broken == 0, "kept tails: each stretch follows a bos");
+    ok(sum == 0, "kept tails: in + added = out + dropped, less than a row dropped");
+}
+
 static void count_rows(void *arg, const uint32_t *id, const uint8_t *mask)
 {
     (void)id; (void)mask;
@@ -253,6 +290,7 @@ int main(void)
     against_naive(true, true, "sft, long ones dropped");
     few_tokens();
     long_conversations();
+    kept_tails();
     large_buffer();
     return done();
 }
