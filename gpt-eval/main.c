@@ -16,7 +16,8 @@ static const Opt opts[] = {
     OPT_STR('m', "model", &model_dir, "DIR", "the model directory"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_LONG(0, "limit", &limit, "ROWS", 0, 1e15, "only the first ROWS rows; 0: all"),
-    OPT_INT('B', "batch", &batch, "ROWS", 0, 1 << 24, "rows at a time; 0: about 8192 tokens. Memory, not results"),
+    OPT_INT('B', "batch", &batch, "ROWS", 0, 1 << 24,
+            "rows at a time; 0: about 8192 tokens. Memory, not results"),
     OPT_INT('j', "threads", &threads, "N", 0, 4096, "threads; 0: all there are"),
     OPT_STR('d', "device", &device, "NAME", "auto, cpu, cuda or cuda:N"),
     OPT_CHOICE(0, "dtype", &dtype, "auto|fp32", "number type of activations"),
@@ -31,7 +32,8 @@ static Subject open_subject(void)
     s.m = ckpt_model(model_dir, ops_open(device, dtype, threads), 0);
     s.tok = ckpt_tok(model_dir);
     if (tok_vocab(s.tok) != s.m->cfg.V)
-        die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", model_dir, tok_vocab(s.tok), s.m->cfg.V);
+        die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", model_dir,
+            tok_vocab(s.tok), s.m->cfg.V);
     tape_init(&s.tape, s.m->ops);
     return s;
 }
@@ -43,16 +45,7 @@ static void close_subject(Subject *s)
     tok_free(s->tok);
 }
 
-static void add(Bpb *sum, const Bpb *b)
-{
-    sum->nats += b->nats;
-    sum->bytes += b->bytes;
-    sum->all += b->all;
-    sum->tokens += b->tokens;
-    sum->rows += b->rows;
-}
-
-/* Rows in pieces, so that progress shows and sums do not depend on B beyond the last bits. */
+/* A batch at a time, so that progress shows. */
 static Bpb bpb_of(Subject *s, const Data *d, uint64_t rows, int B)
 {
     BpbEval e;
@@ -62,8 +55,7 @@ static Bpb bpb_of(Subject *s, const Data *d, uint64_t rows, int B)
     progress(&p, 0);
     for (uint64_t r = 0; r < rows; ) {
         uint64_t n = rows - r < (uint64_t)B ? rows - r : (uint64_t)B;
-        Bpb b = bpb_rows(&e, s->m, &s->tape, d, r, n, tok_byte_lengths(s->tok));
-        add(&sum, &b);
+        bpb_rows(&e, s->m, &s->tape, d, r, n, tok_byte_lengths(s->tok), &sum);
         r += n;
         progress(&p, r);
     }
@@ -84,7 +76,8 @@ static void task_bpb(Subject *s, const StrList *shards, Out *out)
     data_require(d, tok_hash(s->tok), s->m->cfg.V, 0);
     int T = s->m->cfg.T;
     if (d->head.T > (uint32_t)T)
-        die("%s: rows of T %" PRIu32 ", but the model in %s has a context of %d", d->path[0], d->head.T, model_dir, T);
+        die("%s: rows of T %" PRIu32 ", but the model in %s has a context of %d", d->path[0],
+            d->head.T, model_dir, T);
     uint64_t rows = limit && (uint64_t)limit < d->head.rows ? (uint64_t)limit : d->head.rows;
     int most = INT_MAX / 4 / (int)d->head.T, B = batch ? batch : 8192 / (int)d->head.T;
     if (B < 1) B = 1;
@@ -95,8 +88,9 @@ static void task_bpb(Subject *s, const StrList *shards, Out *out)
     buf_str(&b, "{\"task\": \"bpb\"");
     num(&b, "bpb", bpb_value(&r));
     num(&b, "loss", bpb_loss(&r));
-    buf_printf(&b, ", \"tokens\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"rows\": %" PRIu64 ", \"model\": ", r.tokens, r.bytes,
-               r.rows);
+    buf_printf(
+        &b, ", \"tokens\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"rows\": %" PRIu64 ", \"model\": ",
+        r.tokens, r.bytes, r.rows);
     json_str(&b, model_dir, strlen(model_dir));
     buf_str(&b, "}\n");
     out_write(out, b.s, b.n);
@@ -104,7 +98,10 @@ static void task_bpb(Subject *s, const StrList *shards, Out *out)
     data_free(d);
 }
 
-typedef struct Task { const char *name, *operands; void (*run)(Subject *s, const StrList *operands, Out *out); } Task;
+typedef struct Task {
+    const char *name, *operands;
+    void (*run)(Subject *s, const StrList *operands, Out *out);
+} Task;
 static const Task tasks[] = { { "bpb", "ROWS ...", task_bpb } };
 enum { NTASKS = sizeof tasks / sizeof *tasks };
 
@@ -120,8 +117,10 @@ static const Task *find_task(const char *name)
 
 int main(int argc, char **argv)
 {
-    int n = opt_parse(argc, argv, "-m DIR [options] bpb ROWS ...",
-                      "Measure a model. Task bpb: bits per byte on row shards (files, patterns, directories).", opts);
+    int n = opt_parse(
+        argc, argv, "-m DIR [options] bpb ROWS ...",
+        "Measure a model. Task bpb: bits per byte on row shards (files, patterns, directories).",
+        opts);
     if (n < 1) die_usage("which task? bpb ROWS ...");
     const Task *t = find_task(argv[1]);
     StrList operands = { (const char **)argv + 2, n - 1 };

@@ -10,13 +10,14 @@
 
 static Arena keep;                      /* program: what came from state.json */
 
-/* What there is must be what was asked for. Looked at once before the inputs are read, so that a mistake
+/* What there is must be what was asked for. Looked at before the inputs are read, so that a mistake
  * is told at once and leaves nothing behind, and once more under the lock. */
 static void check_output(void)
 {
     int there = ckpt_exists(opt.out);
     if (there && !opt.resume && !opt.force)
-        die("%s: holds a model already: go on with --resume, or overwrite it with --force", opt.out);
+        die("%s: holds a model already: go on with --resume, or overwrite it with --force",
+            opt.out);
     if (!there && opt.resume) die("%s: nothing to resume: no model here", opt.out);
 }
 
@@ -32,7 +33,8 @@ static const Json *open_state(char **file)
     *file = xasprintf("%s/state.json", opt.out);
     const Json *j = ckpt_state(opt.out, &keep);
     if (!j)
-        die("%s: weights only, no state to resume: start a new run from them with --init %s -o ANOTHER", opt.out, opt.out);
+        die("%s: weights only, no state to resume: start a new run from them with --init %s",
+            opt.out, opt.out);
     const Json *o = json_get(j, "options");
     if (!o || o->kind != J_OBJ) die("%s: 'options' is missing", *file);
     options_restore(o, *file, &keep);
@@ -47,7 +49,8 @@ static Tok *open_tok(void)
     if (from) {
         Tok *old = ckpt_tok(from);
         if (tok_hash(old) != tok_hash(t))
-            die("%s: tokenizer %016" PRIx64 ", but that of %s is %016" PRIx64, opt.tok, tok_hash(t), from, tok_hash(old));
+            die("%s: tokenizer %016" PRIx64 ", but that of %s is %016" PRIx64, opt.tok, tok_hash(t),
+                from, tok_hash(old));
         tok_free(old);
     }
     return t;
@@ -73,7 +76,8 @@ static Config config_from(const char *dir)
     Config dial = config_depth(c.L, opt.aspect_ratio, opt.head_dim, c.T, c.V, c.window);
     if (dial.C != c.C) {
         if (opt_given("aspect-ratio"))
-            die_usage("--aspect-ratio: %d makes %d channels, but the model in %s has %d", opt.aspect_ratio, dial.C, dir, c.C);
+            die_usage("--aspect-ratio: %d makes %d channels, but the model in %s has %d",
+                      opt.aspect_ratio, dial.C, dir, c.C);
         opt.aspect_ratio = c.C / c.L;
     }
     return c;
@@ -83,8 +87,10 @@ static Config choose_config(const Data *train, int V)
 {
     if (opt.resume || opt.init) return config_from(opt.resume ? opt.out : opt.init);
     if (train && opt.T && (uint32_t)opt.T != train->head.T)
-        die("%s: rows of T %" PRIu32 ", but --max-seq-len is %d", train->path[0], train->head.T, opt.T);
-    if (train && train->head.T > 1 << 24) die("%s: rows of T %" PRIu32 " are too long", train->path[0], train->head.T);
+        die("%s: rows of T %" PRIu32 ", but --max-seq-len is %d", train->path[0], train->head.T,
+            opt.T);
+    if (train && train->head.T > 1 << 24)
+        die("%s: rows of T %" PRIu32 " are too long", train->path[0], train->head.T);
     int T = train ? (int)train->head.T : opt.T ? opt.T : 2048;
     return config_depth(opt.depth, opt.aspect_ratio, opt.head_dim, T, V, opt.window);
 }
@@ -92,11 +98,13 @@ static Config choose_config(const Data *train, int V)
 static void say_plan(const Run *r)
 {
     const Plan *p = &r->plan;
-    note(1, "depth %d, width %d, %.1f M parameters, T %d; %s, %s", p->cfg.L, p->cfg.C, (double)p->params / 1e6, p->cfg.T,
-         r->ops->name, r->ops->dtype);
-    note(1, "%" PRId64 " steps of %" PRId64 " tokens (%" PRId64 " x %d rows); %" PRIu64
-         " rows of data, %.3g epochs; %.2g GB of memory, %.2g FLOPs in all", p->a.steps, p->a.total_batch, p->accum, p->B,
-         r->train->head.rows, (double)p->a.steps * (double)p->rows / (double)r->train->head.rows, p->mem_total / 1e9,
+    note(1, "depth %d, width %d, %.1f M parameters, T %d; %s, %s", p->cfg.L, p->cfg.C,
+         (double)p->params / 1e6, p->cfg.T, r->ops->name, r->ops->dtype);
+    note(1,
+         "%" PRId64 " steps of %" PRId64 " tokens (%" PRId64 " x %d rows); %" PRIu64
+         " rows of data, %.3g epochs; %.2g GB of memory, %.2g FLOPs in all",
+         p->a.steps, p->a.total_batch, p->accum, p->B, r->train->head.rows,
+         (double)p->a.steps * (double)p->rows / (double)r->train->head.rows, p->mem_total / 1e9,
          p->a.flops_per_token * (double)p->a.total_tokens);
     double ram = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (!strncmp(r->ops->name, "cpu", 3) && p->mem_total > ram)
@@ -109,7 +117,9 @@ static void dry_run(void)
     Plan p;
     Tok *tok = opt.tok || opt.init ? open_tok() : NULL;
     Data *train = opt.train.n ? data_open(&opt.train) : NULL;
-    int V = tok ? tok_vocab(tok) : train && !opt_given("vocab-size") ? (int)train->head.vocab : opt.vocab;
+    int V = opt.vocab;
+    if (tok) V = tok_vocab(tok);
+    else if (train && !opt_given("vocab-size")) V = (int)train->head.vocab;
     Config c = choose_config(train, V);
     if (tok && c.V != V) die("%s: vocabulary %d, but the tokenizer's is %d", opt.init, c.V, V);
     if (train && tok) data_require(train, tok_hash(tok), V, c.T);
@@ -137,7 +147,8 @@ static void open_data(Run *r, const Json *state, const char *file, const Config 
 {
     int V = tok_vocab(r->tok);
     if (c->V != V)
-        die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c->V, V);
+        die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c->V,
+            V);
     data_require(r->train, tok_hash(r->tok), V, c->T);
     r->train_print = data_print(r->train);
     if (state) state_data(r, state, file);
@@ -202,7 +213,8 @@ static int train(void)
     plan_make(&r.plan, &c);
     plan_count(&r.plan);
     say_plan(&r);
-    if (r.st.step > r.plan.a.steps) die("%s: step %" PRId64 " of %" PRId64, file, r.st.step, r.plan.a.steps);
+    if (r.st.step > r.plan.a.steps)
+        die("%s: step %" PRId64 " of %" PRId64, file, r.st.step, r.plan.a.steps);
     if (!opt.resume) lock_output();
     open_model(&r);
     run_buffers(&r);

@@ -24,10 +24,11 @@ void metrics_config(Run *r)
     buf_clear(b);
     buf_str(b, "{\"config\": {");
     plan_json(&r->plan, r->train->head.rows, b);
-    buf_printf(b, ", \"start_step\": %" PRId64 ", \"tokenizer\": \"%016" PRIx64 "\", \"device\": ", r->st.step,
-               tok_hash(r->tok));
+    buf_printf(b, ", \"start_step\": %" PRId64 ", \"tokenizer\": \"%016" PRIx64 "\", \"device\": ",
+               r->st.step, tok_hash(r->tok));
     json_str(b, r->ops->name, strlen(r->ops->name));
-    buf_printf(b, ", \"dtype\": \"%s\", \"threads\": %d, \"options\": ", r->ops->dtype, opt.threads);
+    buf_printf(b, ", \"dtype\": \"%s\", \"threads\": %d, \"options\": ", r->ops->dtype,
+               opt.threads);
     options_json(b);
     buf_str(b, ", \"version\": ");
     json_str(b, opt_version(), strlen(opt_version()));
@@ -53,7 +54,8 @@ void metrics_step(Run *r, const StepLog *s, const Bpb *val)
     num(b, "momentum", s->momentum);
     num(b, "weight_decay", s->weight_decay);
     num(b, "grad_norm", s->grad_norm);
-    buf_printf(b, ", \"tok_per_s\": %.1f, \"dt\": %.6f", s->seconds > 0 ? (double)s->tokens / s->seconds : 0, s->seconds);
+    buf_printf(b, ", \"tok_per_s\": %.1f, \"dt\": %.6f",
+               s->seconds > 0 ? (double)s->tokens / s->seconds : 0, s->seconds);
     if (r->st.skipped) buf_printf(b, ", \"skipped_steps\": %" PRId64, r->st.skipped);
     if (val) add_val(b, val);
     end_line(r);

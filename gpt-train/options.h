@@ -10,7 +10,9 @@
 
 typedef struct Options {
     /* model */
-    int depth, aspect_ratio, head_dim, T, vocab;        /* T 0: the shards'; vocab: only without a tokenizer */
+    int depth, aspect_ratio, head_dim;
+    int T;                              /* 0: that of the shards */
+    int vocab;                          /* only without a tokenizer */
     const char *window;
     const char *tok;
     /* data */
@@ -20,8 +22,8 @@ typedef struct Options {
     int resume, force, dry_run, json;
     int64_t steps, stop_at, save_every;
     double target_flops, ratio;
-    int B;                                              /* 0: automatic */
-    int64_t total_batch;                                /* tokens; 0: automatic */
+    int B;                              /* 0: automatic */
+    int64_t total_batch;                /* tokens; 0: automatic */
     /* optimizer */
     double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, weight_decay, warmdown, final_lr;
     int64_t warmup;
@@ -36,9 +38,10 @@ typedef struct Options {
 
 extern Options opt;
 
-void options_parse(int argc, char **argv);              /* exit 2 on what can be seen to be wrong at once */
-void options_json(Buf *b);                              /* those that define the run, as an object */
-/* From state.json's object, with those on the command line checked against it (exit 2). file: for messages. */
+void options_parse(int argc, char **argv);      /* exit 2 if wrong, whatever the files hold */
+void options_json(Buf *b);                      /* those that define the run, as an object */
+/* From state.json's object; those on the command line are checked against it (exit 2). file is for
+ * messages. */
 void options_restore(const Json *saved, const char *file, Arena *keep);
 
 #endif

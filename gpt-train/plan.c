@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <math.h>
 
-#define MICRO_TOKENS 8192       /* B * T that is chosen; larger gains little on a CPU and takes memory */
+#define MICRO_TOKENS 8192       /* B * T chosen: more gains little on a CPU and takes memory */
 
 /* nanochat's scaling laws measure every model against the one of depth 12. */
 static void sizes(Plan *p, int64_t batch)
@@ -12,9 +12,14 @@ static void sizes(Plan *p, int64_t batch)
     const Config *c = &p->cfg;
     Config d12 = config_depth(12, opt.aspect_ratio, c->C / c->H, c->T, c->V, c->window);
     p->a = (AutoSizes){
-        .scaling_params = config_scaling_params(c), .scaling_params_d12 = config_scaling_params(&d12),
-        .ratio = opt.ratio, .flops_per_token = config_flops_per_token(c), .target_flops = opt.target_flops,
-        .steps_given = opt.steps, .batch_given = batch, .weight_decay = opt.weight_decay,
+        .scaling_params = config_scaling_params(c),
+        .scaling_params_d12 = config_scaling_params(&d12),
+        .ratio = opt.ratio,
+        .flops_per_token = config_flops_per_token(c),
+        .target_flops = opt.target_flops,
+        .steps_given = opt.steps,
+        .batch_given = batch,
+        .weight_decay = opt.weight_decay,
     };
     auto_sizes(&p->a);
 }
@@ -38,28 +43,35 @@ static void fit_batch(Plan *p)
     int64_t T = p->cfg.T, micro = opt.B ? opt.B * T : T, total = opt.total_batch;
     if (total && total % micro) {
         if (opt.B)
-            die_usage("--total-batch-size: %" PRId64 " is not a multiple of --device-batch-size %d times T %" PRId64
+            die_usage("--total-batch-size: %" PRId64
+                      " is not a multiple of --device-batch-size %d times T %" PRId64
                       " = %" PRId64 " tokens", total, opt.B, T, micro);
-        die_usage("--total-batch-size: %" PRId64 " is not a multiple of T, %" PRId64 " tokens", total, T);
+        die_usage("--total-batch-size: %" PRId64 " is not a multiple of T, %" PRId64 " tokens",
+                  total, T);
     }
     p->B = opt.B;
     if (!total) {
         int64_t at_first = p->a.total_batch;
         if (p->B > at_first / T && p->B > 1) {
             p->B = at_first / T ? (int)(at_first / T) : 1;
-            note(1, "--device-batch-size: %d rows are more than the automatic total batch of %" PRId64
-                 " tokens; taking %d", opt.B, at_first, p->B);
+            note(1,
+                 "--device-batch-size: %d rows are more than the automatic total batch of %" PRId64
+                 " tokens; taking %d",
+                 opt.B, at_first, p->B);
         }
         total = nearest_multiple(at_first, p->B ? p->B * T : T);
         if (total != at_first) {
-            note(1, "automatic total batch: %" PRId64 " tokens made %" PRId64 ", whole micro-batches", at_first, total);
+            note(1,
+                 "automatic total batch: %" PRId64 " tokens made %" PRId64 ", whole micro-batches",
+                 at_first, total);
             sizes(p, total);
         }
     }
     p->rows = total / T;
     if (!p->B) p->B = largest_divisor(p->rows, MICRO_TOKENS / T);
     p->accum = p->rows / p->B;
-    if (p->B * T > INT_MAX / 4) die_usage("--device-batch-size: %d rows of T %" PRId64 " are too many", p->B, T);
+    if (p->B * T > INT_MAX / 4)
+        die_usage("--device-batch-size: %d rows of T %" PRId64 " are too many", p->B, T);
 }
 
 void plan_make(Plan *p, const Config *cfg)
@@ -70,11 +82,16 @@ void plan_make(Plan *p, const Config *cfg)
     sizes(p, opt.total_batch);
     fit_batch(p);
     if (p->a.steps < 1)
-        die_usage("the horizon is less than one step of %" PRId64 " tokens: give --steps or a smaller --total-batch-size",
+        die_usage("the horizon is less than one step of %" PRId64
+                  " tokens: give --steps or a smaller --total-batch-size",
                   p->a.total_batch);
     p->os = (OptimSettings){
-        .embedding_lr = opt.embedding_lr, .unembedding_lr = opt.unembedding_lr, .matrix_lr = opt.matrix_lr,
-        .scalar_lr = opt.scalar_lr, .batch_scale = p->a.batch_lr_scale, .weight_decay = p->a.weight_decay_scaled,
+        .embedding_lr = opt.embedding_lr,
+        .unembedding_lr = opt.unembedding_lr,
+        .matrix_lr = opt.matrix_lr,
+        .scalar_lr = opt.scalar_lr,
+        .batch_scale = p->a.batch_lr_scale,
+        .weight_decay = p->a.weight_decay_scaled,
     };
     optim_groups(p->group, &p->os, cfg->C);
     p->params = config_params(cfg, -1);
@@ -95,7 +112,8 @@ void plan_count(Plan *p)
     const Ops *ops = ops_count(&n);
     int N = p->B * p->cfg.T;
     Model *m = model_new(ops, &p->cfg, 1);
-    p->mem_weights = (double)m->n * sizeof(real) + (m->c == (Act *)m->w ? 0 : (double)m->n * (double)ops->act_size);
+    p->mem_weights = (double)m->n * sizeof(real) +
+                     (m->c == (Act *)m->w ? 0 : (double)m->n * (double)ops->act_size);
     p->mem_grads = (double)m->n * sizeof(real);
     Optim *o = optim_new(m, &p->os);
     p->mem_optim = (double)optim_bytes(m);

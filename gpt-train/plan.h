@@ -1,4 +1,4 @@
-/* plan.h -- everything a run settles before its first step: sizes, batch, horizon, rates, memory. */
+/* plan.h -- what a run settles before its first step: sizes, batch, horizon, rates, memory. */
 #ifndef TRAIN_PLAN_H
 #define TRAIN_PLAN_H
 #include "gpt/optim.h"
@@ -15,17 +15,18 @@ typedef struct Plan {
     int64_t params;
     /* by the counting back-end; bytes */
     double mem_weights, mem_grads, mem_optim, mem_acts, mem_total;
-    double flops_fwd, flops_bwd, flops_opt;     /* of one micro-batch; of one step of the optimizer */
+    double flops_fwd, flops_bwd;    /* of one micro-batch */
+    double flops_opt;               /* of one step of the optimizer */
 } Plan;
 
 /* cfg: the model's. Takes the rest from the options and puts what it chose back into them. Exit 2
  * if the command line cannot be met. */
 void plan_make(Plan *p, const Config *cfg);
-void plan_count(Plan *p);           /* fills in memory and work; allocates nothing of the model's size */
+void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT]);       /* parameters per group */
 extern const char *const group_name[PG_COUNT];
 
-/* The plan as lines of text, and as the members of a JSON object (no braces). rows 0: no data known. */
+/* The plan as text, and as the members of a JSON object (no braces). data_rows 0: not known. */
 void plan_text(const Plan *p, uint64_t data_rows, Buf *b);
 void plan_json(const Plan *p, uint64_t data_rows, Buf *b);
 

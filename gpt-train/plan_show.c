@@ -7,8 +7,9 @@
 #include <stdlib.h>
 
 const char *const group_name[PG_COUNT] = {
-    [PG_LM_HEAD] = "lm_head", [PG_WTE] = "wte", [PG_VALUE_EMBEDS] = "value_embeds", [PG_RESID] = "resid_lambdas",
-    [PG_X0] = "x0_lambdas", [PG_SMEAR] = "smear_and_backout", [PG_MATRIX] = "matrices",
+    [PG_LM_HEAD] = "lm_head",     [PG_WTE] = "wte",       [PG_VALUE_EMBEDS] = "value_embeds",
+    [PG_RESID] = "resid_lambdas", [PG_X0] = "x0_lambdas", [PG_SMEAR] = "smear_and_backout",
+    [PG_MATRIX] = "matrices",
 };
 
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT])
@@ -45,7 +46,9 @@ static void text_model(const Plan *p, Buf *b)
     char h[16];
     int64_t n[PG_COUNT];
     plan_groups(c, n);
-    line(b, "model", "depth %d, width %d, %d heads of %d, T %d, windows %s, vocabulary %d (stored %d)", c->L, c->C, c->H,
+    line(b, "model",
+         "depth %d, width %d, %d heads of %d, T %d, windows %s, vocabulary %d (stored %d)", c->L,
+         c->C, c->H,
          c->C / c->H, c->T, c->window, c->V, c->Vp);
     line(b, "parameters", "%" PRId64 " (%s)", p->params, human((double)p->params, h));
     for (int g = 0; g < PG_COUNT; g++) {
@@ -63,8 +66,8 @@ static void text_work(const Plan *p, Buf *b)
 {
     const AutoSizes *a = &p->a;
     char h[5][16];
-    line(b, "batch", "%" PRId64 " tokens = %" PRId64 " rows = %" PRId64 " x %d rows of %d", a->total_batch, p->rows,
-         p->accum, p->B, p->cfg.T);
+    line(b, "batch", "%" PRId64 " tokens = %" PRId64 " rows = %" PRId64 " x %d rows of %d",
+         a->total_batch, p->rows, p->accum, p->B, p->cfg.T);
     line(b, "steps", "%" PRId64, a->steps);
     line(b, "tokens", "%" PRId64 " (%.4g per scaling parameter)", a->total_tokens,
          (double)a->total_tokens / (double)a->scaling_params);
@@ -74,20 +77,23 @@ static void text_work(const Plan *p, Buf *b)
     line(b, "  counted", "per step: forward %s, backward %s, optimizer %s FLOPs",
          human(p->flops_fwd * (double)p->accum, h[0]), human(p->flops_bwd * (double)p->accum, h[1]),
          human(p->flops_opt, h[2]));
-    line(b, "memory", "%sB: weights %sB, gradients %sB, optimizer %sB, activations %sB", human(p->mem_total, h[0]),
-         human(p->mem_weights, h[1]), human(p->mem_grads, h[2]), human(p->mem_optim, h[3]), human(p->mem_acts, h[4]));
+    line(b, "memory", "%sB: weights %sB, gradients %sB, optimizer %sB, activations %sB",
+         human(p->mem_total, h[0]), human(p->mem_weights, h[1]), human(p->mem_grads, h[2]),
+         human(p->mem_optim, h[3]), human(p->mem_acts, h[4]));
 }
 
 static void text_schedule(const Plan *p, Buf *b)
 {
     int64_t n = p->a.steps, last = -1;
     int64_t at[] = { 0, opt.warmup - 1, n / 4, n / 2, n - n / 4, n - 1 };
-    line(b, "rates", "batch scale %.6g; at step, multiplier, Muon momentum, weight decay:", p->a.batch_lr_scale);
+    line(b, "rates", "batch scale %.6g; at step, multiplier, Muon momentum, weight decay:",
+         p->a.batch_lr_scale);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         if (at[i] <= last || at[i] >= n) continue;
         last = at[i];
         buf_printf(b, "  %-20" PRId64 "%-10.4g%-10.4g%.4g\n", last + 1,
-                   sched_lr(last, n, opt.warmup, opt.warmdown, opt.final_lr), sched_momentum(last, n, opt.warmdown),
+                   sched_lr(last, n, opt.warmup, opt.warmdown, opt.final_lr),
+                   sched_momentum(last, n, opt.warmdown),
                    sched_weight_decay(last, n, p->a.weight_decay_scaled));
     }
 }
@@ -98,7 +104,8 @@ void plan_text(const Plan *p, uint64_t data_rows, Buf *b)
     text_work(p, b);
     text_schedule(p, b);
     if (data_rows)
-        line(b, "data", "%" PRIu64 " rows = %" PRIu64 " tokens; %.4g epochs", data_rows, data_rows * (uint64_t)p->cfg.T,
+        line(b, "data", "%" PRIu64 " rows = %" PRIu64 " tokens; %.4g epochs", data_rows,
+             data_rows * (uint64_t)p->cfg.T,
              (double)p->a.steps * (double)p->rows / (double)data_rows);
 }
 
@@ -116,8 +123,10 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
     Buf cfg = {0};
     config_json(&p->cfg, &cfg);
     while (cfg.n && cfg.s[cfg.n - 1] == '\n') cfg.n--;
-    buf_printf(b, "\"model\": %.*s, \"params\": %" PRId64 ", \"scaling_params\": %" PRId64 ", \"groups\": {", (int)cfg.n,
-               cfg.s, p->params, a->scaling_params);
+    buf_printf(b,
+               "\"model\": %.*s, \"params\": %" PRId64 ", \"scaling_params\": %" PRId64
+               ", \"groups\": {",
+               (int)cfg.n, cfg.s, p->params, a->scaling_params);
     buf_free(&cfg);
     for (int g = 0; g < PG_COUNT; g++) {
         buf_printf(b, "%s\"%s\": {\"params\": %" PRId64, g ? ", " : "", group_name[g], n[g]);
@@ -125,9 +134,10 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
         num(b, "weight_decay", g == PG_MATRIX ? p->os.weight_decay : p->group[g].wd);
         buf_char(b, '}');
     }
-    buf_printf(b, "}, \"steps\": %" PRId64 ", \"total_batch\": %" PRId64 ", \"total_tokens\": %" PRId64
-               ", \"device_batch\": %d, \"accumulation\": %" PRId64, a->steps, a->total_batch, a->total_tokens, p->B,
-               p->accum);
+    buf_printf(b,
+               "}, \"steps\": %" PRId64 ", \"total_batch\": %" PRId64 ", \"total_tokens\": %" PRId64
+               ", \"device_batch\": %d, \"accumulation\": %" PRId64,
+               a->steps, a->total_batch, a->total_tokens, p->B, p->accum);
     num(b, "batch_lr_scale", a->batch_lr_scale);
     num(b, "flops_per_token", a->flops_per_token);
     num(b, "flops_step", p->flops_opt + (double)p->accum * (p->flops_fwd + p->flops_bwd));

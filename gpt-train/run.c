@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- signals: the first one ends the run after the micro-batch in progress, the second at once -------- */
+/* ---- signals: the first ends the run after the micro-batch in progress, the second at once */
 
 enum { NSIG_STOP = 3 };
 static const int stop_signals[NSIG_STOP] = { SIGINT, SIGTERM, SIGHUP };
@@ -27,16 +27,17 @@ static void catch_signals(void)
     struct sigaction act = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
     sigemptyset(&act.sa_mask);
     for (int i = 0; i < NSIG_STOP; i++) sigaction(stop_signals[i], NULL, &before[i]);
-    for (int i = 0; i < NSIG_STOP; i++)         /* what nohup or a background shell ignores stays ignored */
+    for (int i = 0; i < NSIG_STOP; i++)     /* what nohup ignores stays ignored */
         if (before[i].sa_handler != SIG_IGN) sigaction(stop_signals[i], &act, NULL);
 }
 
-/* ---- one step ---------------------------------------------------------------------------------------- */
+/* ---- one step */
 
 void run_buffers(Run *r)
 {
     const Ops *ops = r->ops;
-    size_t T = (size_t)r->plan.cfg.T, N = size_mul((size_t)r->plan.B, T), all = size_mul((size_t)r->plan.rows, T);
+    size_t T = (size_t)r->plan.cfg.T, N = size_mul((size_t)r->plan.B, T);
+    size_t all = size_mul((size_t)r->plan.rows, T);
     r->x = xreallocarray(NULL, N, sizeof *r->x);
     r->y = xreallocarray(NULL, N, sizeof *r->y);
     r->loss = xreallocarray(NULL, all, sizeof *r->loss);
@@ -67,9 +68,10 @@ _Noreturn static void not_finite(const Run *r, const char *what, double x)
     while (bad < n && isfinite(r->loss[bad])) bad++;
     uint64_t rows = r->train->head.rows, in = 0, pos = r->st.pos + (bad < n ? bad / T : 0);
     const char *file = data_where(r->train, data_row(r->train, pos), &in);
-    die("step %" PRId64 ": the %s is %g, %s %s row %" PRIu64 " (rows %" PRIu64 " to %" PRIu64 " of epoch %" PRIu64
-        "); the last checkpoint saved in %s stays", r->st.step + 1, what, x, bad < n ? "first in" : "from", file, in,
-        r->st.pos % rows, (r->st.pos + (uint64_t)r->plan.rows - 1) % rows, r->st.pos / rows, opt.out);
+    die("step %" PRId64 ": the %s is %g, %s %s row %" PRIu64 " (rows %" PRIu64 " to %" PRIu64
+        " of epoch %" PRIu64 "); the last checkpoint saved in %s stays",
+        r->st.step + 1, what, x, bad < n ? "first in" : "from", file, in, r->st.pos % rows,
+        (r->st.pos + (uint64_t)r->plan.rows - 1) % rows, r->st.pos / rows, opt.out);
 }
 
 static double mean_loss(const Run *r, uint64_t valid)
@@ -114,19 +116,21 @@ static int one_step(Run *r, StepLog *s)
     return 1;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------- */
+/* ---- the loop */
 
 static Bpb evaluate(Run *r)
 {
     uint64_t rows = (uint64_t)opt.eval_tokens / (uint64_t)r->plan.cfg.T;
     if (rows > r->val->head.rows) rows = r->val->head.rows;
-    Bpb b = bpb_rows(&r->eval, r->m, &r->tape, r->val, 0, rows ? rows : 1, tok_byte_lengths(r->tok));
+    if (!rows) rows = 1;
+    Bpb b = {0};
+    bpb_rows(&r->eval, r->m, &r->tape, r->val, 0, rows, tok_byte_lengths(r->tok), &b);
     r->st.val_bpb = bpb_value(&b);
     if (!(r->st.best_bpb <= r->st.val_bpb)) r->st.best_bpb = r->st.val_bpb;
     return b;
 }
 
-/* The tokenizer goes in with the first save, from memory: by then its file may be another, or gone. */
+/* The tokenizer goes in with the first save, from memory: its file may be gone by then. */
 static int save_first(Run *r, const char *state)
 {
     char *tmp = xasprintf("%s/.tokenizer.tok", opt.out);
@@ -148,12 +152,18 @@ static int save(Run *r)
     return bad;
 }
 
-static int every(int64_t n, int64_t step, int64_t last) { return n > 0 && (step % n == 0 || step == last); }
-
-static void show(Progress *p, char *extra, size_t size, const Run *r, const StepLog *s, int64_t start)
+static int every(int64_t n, int64_t step, int64_t last)
 {
-    double done = (double)(r->st.step - r->st.skipped), ema = done > 0 ? r->st.loss_ema / (1 - pow(0.9, done)) : NAN;
-    int k = snprintf(extra, size, "step %" PRId64 " of %" PRId64 ", loss %.4f", r->st.step, r->plan.a.steps, ema);
+    return n > 0 && (step % n == 0 || step == last);
+}
+
+static void show(Progress *p, char *extra, size_t size, const Run *r, const StepLog *s,
+                 int64_t start)
+{
+    double done = (double)(r->st.step - r->st.skipped),
+           ema = done > 0 ? r->st.loss_ema / (1 - pow(0.9, done)) : NAN;
+    int k = snprintf(extra, size, "step %" PRId64 " of %" PRId64 ", loss %.4f", r->st.step,
+                     r->plan.a.steps, ema);
     if (k > 0 && (size_t)k < size && !isnan(r->st.val_bpb))
         k += snprintf(extra + k, size - (size_t)k, ", bpb %.4f", r->st.val_bpb);
     if (k > 0 && (size_t)k < size && s->seconds > 0)
@@ -168,6 +178,7 @@ int run_loop(Run *r)
     int64_t end = opt.stop_at && opt.stop_at < n ? opt.stop_at : n;
     char extra[160];
     Progress p = { .what = "training", .unit = "steps", .total = (uint64_t)(n - start) };
+    if (start >= end) note(1, "step %" PRId64 " of %" PRId64 " is done: nothing to do", start, n);
     catch_signals();
     if (start == 0 && r->val && opt.eval_every) {
         Bpb b = evaluate(r);
@@ -182,10 +193,13 @@ int run_loop(Run *r)
         metrics_step(r, &s, eval ? &b : NULL);
         show(&p, extra, sizeof extra, r, &s, start);
         if (every(opt.sample_every, r->st.step, n)) sample_all(r);
-        if (every(opt.save_every, r->st.step, end) && r->st.step < end && !save(r)) saved = r->st.step;
+        if (every(opt.save_every, r->st.step, end) && r->st.step < end && !save(r))
+            saved = r->st.step;
     }
     progress_end(&p);
     if (saved != r->st.step && save(r)) die("%s: not saved", opt.out);
-    if (stopped_by) note(1, "stopped by signal %d; step %" PRId64 " saved in %s", (int)stopped_by, r->st.step, opt.out);
+    if (stopped_by)
+        note(1, "stopped by signal %d; step %" PRId64 " saved in %s", (int)stopped_by, r->st.step,
+             opt.out);
     return stopped_by;
 }

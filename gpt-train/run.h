@@ -5,8 +5,8 @@
 #include "gpt/decode.h"
 #include "plan.h"
 
-/* What a resume needs besides weights and optimizer. Random numbers need no place here: every one is
- * drawn from a stream named by the seed and what it is for. Nothing here depends on the clock. */
+/* What a resume needs besides weights and optimizer. Random numbers need no place here: every one
+ * is drawn from a stream named by the seed and its use. Nothing here depends on the clock. */
 typedef struct RunState {
     int64_t step;                   /* steps done */
     uint64_t pos;                   /* rows taken: epoch pos / rows, row pos % rows */
@@ -35,7 +35,10 @@ typedef struct Run {
 } Run;
 
 /* One step's numbers, for its record. loss is NaN for a step that had no target. */
-typedef struct StepLog { double loss, lr_mult, momentum, weight_decay, grad_norm, seconds; uint64_t tokens; } StepLog;
+typedef struct StepLog {
+    double loss, lr_mult, momentum, weight_decay, grad_norm, seconds;
+    uint64_t tokens;
+} StepLog;
 
 void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */
 /* To the end, or to --stop-at, or to a signal; saves. Returns the signal, or 0. */
@@ -43,10 +46,10 @@ int run_loop(Run *r);
 
 /* state.c */
 void state_json(const Run *r, Buf *b);
-/* Fills r->st from state.json; dies naming the file if it is not what it must be. options_restore() is
- * for the "options" member, state_data() for the check that the rows are the same. */
+/* Fills r->st from state.json; dies naming the file if it is not what it must be. The member
+ * "options" is for options_restore(). */
 void state_restore(Run *r, const Json *j, const char *file);
-void state_data(const Run *r, const Json *j, const char *file);
+void state_data(const Run *r, const Json *j, const char *file);     /* dies on other rows */
 
 /* metrics.c: one JSON object a line, flushed */
 void metrics_config(Run *r);

@@ -43,8 +43,9 @@ static void sample_one(Run *r, const char *prompt, const unsigned char *stop)
     int *id = xreallocarray(NULL, ids.n, sizeof *id);
     for (size_t i = 0; i < ids.n; i++) id[i] = (int)ids.id[i];
     Text t = { .tok = r->tok };
-    GenJob job = { .model = opt.out, .prompt = id, .n = (int)ids.n, .samples = 1, .max_tokens = SAMPLE_TOKENS, .batch = 1,
-                   .stop = stop, .token = on_token, .end = on_end, .arg = &t };
+    GenJob job = { .model = opt.out, .prompt = id, .n = (int)ids.n, .samples = 1, .batch = 1,
+                   .max_tokens = SAMPLE_TOKENS, .stop = stop, .token = on_token, .end = on_end,
+                   .arg = &t };
     gen_run(r->gen, &job);
     metrics_sample(r, prompt, t.b.n ? t.b.s : "", t.b.n);
     Buf shown = {0};
@@ -60,7 +61,8 @@ static void sample_one(Run *r, const char *prompt, const unsigned char *stop)
 
 void sample_all(Run *r)
 {
-    static const char *const usual[] = { "The capital of France is", "Once upon a time", "If 5 + 3 = 8, then 8 - 3 =" };
+    static const char *const usual[] = { "The capital of France is", "Once upon a time",
+                                         "If 5 + 3 = 8, then 8 - 3 =" };
     if (!r->gen) r->gen = gen_new(r->m);
     unsigned char *stop = xcalloc((size_t)r->plan.cfg.V, 1);
     const int ends[] = { SP_BOS, SP_ASSISTANT_END };

@@ -16,14 +16,18 @@ void state_json(const Run *r, Buf *b)
 {
     const RunState *s = &r->st;
     uint64_t rows = r->train->head.rows;
-    buf_printf(b, "{\n  \"version\": 1,\n  \"step\": %" PRId64 ",\n  \"rows_taken\": %" PRIu64 ",\n  \"epoch\": %" PRIu64
-               ",\n  \"skipped_steps\": %" PRId64 ",\n  \"targets\": %" PRIu64 ",\n",
+    buf_printf(b,
+               "{\n  \"version\": 1,\n  \"step\": %" PRId64 ",\n  \"rows_taken\": %" PRIu64
+               ",\n  \"epoch\": %" PRIu64 ",\n  \"skipped_steps\": %" PRId64
+               ",\n  \"targets\": %" PRIu64 ",\n",
                s->step, s->pos, s->pos / rows, s->skipped, s->targets);
     num(b, "loss_ema", s->loss_ema);
     num(b, "val_bpb", s->val_bpb);
     num(b, "best_val_bpb", s->best_bpb);
-    buf_printf(b, "  \"data\": {\"rows\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"},\n  \"options\": ", rows,
-               r->train_print);
+    buf_printf(
+        b,
+        "  \"data\": {\"rows\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"},\n  \"options\": ", rows,
+        r->train_print);
     options_json(b);
     buf_str(b, "\n}");
 }
@@ -31,7 +35,8 @@ void state_json(const Run *r, Buf *b)
 static int64_t get_int(const Json *j, const char *key, const char *file)
 {
     int64_t x;
-    if (!json_int(json_get(j, key), &x) || x < 0) die("%s: '%s' is missing or not a count", file, key);
+    if (!json_int(json_get(j, key), &x) || x < 0)
+        die("%s: '%s' is missing or not a count", file, key);
     return x;
 }
 
@@ -48,9 +53,12 @@ void state_restore(Run *r, const Json *j, const char *file)
     int64_t version = get_int(j, "version", file);
     if (version != 1) die("%s: version %" PRId64 "; this program reads 1", file, version);
     r->st = (RunState){
-        .step = get_int(j, "step", file), .pos = (uint64_t)get_int(j, "rows_taken", file),
-        .skipped = get_int(j, "skipped_steps", file), .targets = (uint64_t)get_int(j, "targets", file),
-        .loss_ema = get_num(j, "loss_ema", file), .val_bpb = get_num(j, "val_bpb", file),
+        .step = get_int(j, "step", file),
+        .pos = (uint64_t)get_int(j, "rows_taken", file),
+        .skipped = get_int(j, "skipped_steps", file),
+        .targets = (uint64_t)get_int(j, "targets", file),
+        .loss_ema = get_num(j, "loss_ema", file),
+        .val_bpb = get_num(j, "val_bpb", file),
         .best_bpb = get_num(j, "best_val_bpb", file),
     };
 }
@@ -61,10 +69,13 @@ void state_data(const Run *r, const Json *j, const char *file)
     int64_t rows = d ? get_int(d, "rows", file) : 0;
     if (!h || h->kind != J_STR) die("%s: 'data' is missing or has no xxh3", file);
     if ((uint64_t)rows != r->train->head.rows)
-        die("--train: %" PRIu64 " rows, but the run in %s has %" PRId64 ": a resume needs the same data in the same order",
+        die("--train: %" PRIu64 " rows, but the run in %s has %" PRId64
+            ": a resume needs the same data in the same order",
             r->train->head.rows, file, rows);
     char *now = xasprintf("%016" PRIx64, r->train_print);
     if (!json_is_str(h, now))
-        die("--train: rows %s, but the run in %s has %s: a resume needs the same data in the same order", now, file, h->s);
+        die("--train: rows %s, but the run in %s has %s: a resume needs the same data in the same "
+            "order",
+            now, file, h->s);
     free(now);
 }

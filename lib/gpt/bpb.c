@@ -49,9 +49,9 @@ void bpb_eval_free(BpbEval *e)
     e->ops->free(e->dloss, n * sizeof *e->dloss);
 }
 
-Bpb bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows, const int32_t *len)
+void bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows,
+              const int32_t *len, Bpb *b)
 {
-    Bpb b = {0};
     int on = t->on;
     t->on = 0;
     for (uint64_t r = 0; r < rows; ) {
@@ -63,11 +63,10 @@ Bpb bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint6
         Var *h = model_forward(m, t, e->dx, B, e->T, NULL);
         model_loss(m, t, h, e->dy, NULL, N, e->dloss, 0);
         e->ops->get(e->loss, e->dloss, (size_t)N * sizeof *e->loss);
-        bpb_add(&b, e->loss, e->y, len, (size_t)N);
+        bpb_add(b, e->loss, e->y, len, (size_t)N);
         r += (uint64_t)B;
     }
-    b.rows = rows;
+    b->rows += rows;
     tape_reset(t);
     t->on = on;
-    return b;
 }

@@ -30,8 +30,9 @@ typedef struct BpbEval {
 } BpbEval;
 void bpb_eval_init(BpbEval *e, const Ops *ops, int B, int T);
 void bpb_eval_free(BpbEval *e);
-/* Rows first .. first+rows-1 of d through the model, B at a time, the last batch as it comes. The
- * tape is used without recording and is reset. */
-Bpb bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows, const int32_t *len);
+/* Rows first .. first+rows-1 of d through the model, B at a time, the last batch as it comes; their
+ * sums are added to b. len: as above. The tape is used without recording and is reset. */
+void bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows,
+              const int32_t *len, Bpb *b);
 
 #endif

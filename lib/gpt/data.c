@@ -74,10 +74,11 @@ static void agree(const char *path, const RowHead *h, const char *path0, const R
     if (h->T != h0->T)
         die("%s: rows of T %" PRIu32 ", but those of %s have T %" PRIu32, path, h->T, path0, h0->T);
     if (h->tok_hash != h0->tok_hash)
-        die("%s: made with tokenizer %016" PRIx64 ", but %s with %016" PRIx64, path, h->tok_hash, path0,
-            h0->tok_hash);
+        die("%s: made with tokenizer %016" PRIx64 ", but %s with %016" PRIx64, path, h->tok_hash,
+            path0, h0->tok_hash);
     if (h->vocab != h0->vocab)
-        die("%s: a vocabulary of %" PRIu32 ", but that of %s is %" PRIu32, path, h->vocab, path0, h0->vocab);
+        die("%s: a vocabulary of %" PRIu32 ", but that of %s is %" PRIu32, path, h->vocab, path0,
+            h0->vocab);
     if (h->masks != h0->masks)
         die("%s: %s loss masks, but %s is %s", path, h->masks ? "with" : "without", path0,
             h0->masks ? "with" : "without");
@@ -135,7 +136,8 @@ void data_require(const Data *d, uint64_t tok_hash, int vocab, int T)
         die("%s: made with tokenizer %016" PRIx64 ", not with this one, %016" PRIx64, d->path[0],
             d->head.tok_hash, tok_hash);
     if (d->head.vocab != (uint32_t)vocab)
-        die("%s: a vocabulary of %" PRIu32 ", but the tokenizer's is %d", d->path[0], d->head.vocab, vocab);
+        die("%s: a vocabulary of %" PRIu32 ", but the tokenizer's is %d", d->path[0], d->head.vocab,
+            vocab);
     if (T && d->head.T != (uint32_t)T)
         die("%s: rows of T %" PRIu32 ", but the model's is %d", d->path[0], d->head.T, T);
 }

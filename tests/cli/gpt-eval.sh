@@ -26,7 +26,7 @@ exits 1 "a full disk" "$ev bpb $dir/a.rows >/dev/full"
 ok "one line" "[ \$($ev bpb $dir/a.rows | wc -l) -eq 1 ]"
 ok "shorter rows are fine" "$ev bpb $dir/short.rows"
 ok "bits per byte are those of the trainer's last evaluation" \
-    "[ \"\$($ev bpb $dir/a.rows | $(val bpb))\" = \"\$(tail -n 1 $dir/m.jsonl | $(val val_bpb))\" ]"
+    "[ \"\$($ev -B 4 bpb $dir/a.rows | $(val bpb))\" = \"\$(tail -n 1 $dir/m.jsonl | $(val val_bpb))\" ]"
 is "bytes: those of the rows' targets" \
     "[ \$($ev bpb $dir/a.rows | $(val bytes)) -le \$(wc -c <$dir/docs.jsonl) ] && echo yes" yes
 b1=$($ev -B 1 bpb "$dir/a.rows" | eval "$(val bpb)")

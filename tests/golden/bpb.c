@@ -17,7 +17,8 @@ static int same(double a, double b) { return isinf(b) ? isinf(a) && a > 0 : near
 static void one(const Json *c)
 {
     int steps = (int)num(c, "steps"), V = json_get(c, "token_bytes")->n;
-    size_t N = (size_t)num(c, "B") * (size_t)num(c, "T"), all = N * (size_t)json_get(c, "losses")->n;
+    size_t N = (size_t)num(c, "B") * (size_t)num(c, "T");
+    size_t all = N * (size_t)json_get(c, "losses")->n;
     double *x = xcalloc(all + (size_t)V, sizeof *x);
     real *loss = xcalloc(all, sizeof *loss);
     int32_t *tgt = xcalloc(all, sizeof *tgt), *len = xcalloc((size_t)V, sizeof *len);

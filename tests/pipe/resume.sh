@@ -45,7 +45,8 @@ ok "stopped by SIGTERM at step ${at:-?}" "[ '${at:-0}' -gt 0 ]"
 is "  which is the last one reported" "grep '\"loss\"' $dir/six.jsonl | tail -n 1 | sed 's/.*\"step\": \([0-9]*\).*/\1/'" "$at"
 gpt-train $opts --steps 100000 -o "$dir/seven" --stop-at "${at:-1}" >/dev/null
 ok "  and the same bytes as a run to there" "same six seven"
-gpt-train $opts --steps 100000 -o "$dir/eight" >/dev/null 2>&1 & pid=$!
-while [ ! -d "$dir/eight" ]; do sleep 0.1; done; sleep 0.5; kill -TERM $pid; wait $pid
-is "exit status" "echo $?" 143
+for s in INT:130 TERM:143; do
+    exits "${s#*:}" "SIG${s%:*}" "timeout --preserve-status -s ${s%:*} 1 gpt-train $opts --steps 100000 -o $dir/$s >/dev/null"
+done
+ok "  has saved" "[ -e $dir/INT:130/optimizer-0.safetensors ]"
 finish

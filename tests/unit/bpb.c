@@ -13,7 +13,8 @@ static void test_sums(void)
     Bpb b = {0};
     bpb_add(&b, loss, tgt, len, 2);
     bpb_add(&b, loss + 2, tgt + 2, len, 3);
-    ok(b.bytes == 5 && b.nats == 6 && b.tokens == 4 && b.all == 14, "ignored and special targets stay out");
+    ok(b.bytes == 5 && b.nats == 6 && b.tokens == 4 && b.all == 14,
+       "ignored and special targets stay out");
     ok(fabs(bpb_value(&b) - 6 / (log(2) * 5)) < 1e-15, "bits over bytes");
     ok(bpb_loss(&b) == 3.5, "mean over all targets, special tokens too");
     Bpb none = {0};
@@ -61,12 +62,17 @@ static void test_batches(const char *path)
     for (int i = 0; i < 4; i++) {
         BpbEval e;
         bpb_eval_init(&e, ops, batch[i], T);
-        Bpb b = bpb_rows(&e, m, &t, d, 0, ROWS, len);
-        ok(b.tokens == tokens && b.bytes == bytes && b.rows == ROWS, "batches of %d: every target once", batch[i]);
+        Bpb b = {0};
+        bpb_rows(&e, m, &t, d, 0, ROWS, len, &b);
+        ok(b.tokens == tokens && b.bytes == bytes && b.rows == ROWS,
+           "batches of %d: every target once", batch[i]);
         if (i == 0) first = bpb_value(&b);
-        ok(fabs(bpb_value(&b) - first) <= 1e-6 * first, "batches of %d: %.9g", batch[i], bpb_value(&b));
+        ok(fabs(bpb_value(&b) - first) <= 1e-6 * first, "batches of %d: %.9g", batch[i],
+           bpb_value(&b));
         /* a fresh model knows nothing: ln V per target to its initial lm_head's size */
-        if (i == 0) ok(fabs(bpb_loss(&b) - log(V)) < 0.05, "a fresh model's loss is ln V: %.6g", bpb_loss(&b));
+        if (i == 0)
+            ok(fabs(bpb_loss(&b) - log(V)) < 0.05, "a fresh model's loss is ln V: %.6g",
+               bpb_loss(&b));
         bpb_eval_free(&e);
     }
     tape_free(&t);

@@ -51,8 +51,8 @@ static void test_order(void)
     const char *s[] = { dir };
     Data *d = data_open(&(StrList){ s, 1 });
     int32_t x[4 * T], y[4 * T];
-    ok(d->n == 3 && d->head.rows == 10 && d->head.T == T, "a directory: %d shards with rows, %d rows", d->n,
-       (int)d->head.rows);
+    ok(d->n == 3 && d->head.rows == 10 && d->head.T == T,
+       "a directory: %d shards with rows, %d rows", d->n, (int)d->head.rows);
     int seen[10] = {0}, order = 1, next = 1;
     for (uint64_t pos = 0; pos < 30; pos++) {
         data_get(d, pos, x, y);
@@ -65,7 +65,8 @@ static void test_order(void)
     ok(thrice, "three epochs take every row three times");
     ok(order && next, "in the order of the files; targets are shifted by one");
     uint64_t valid = data_batch(d, 8, 4, x, y), in;
-    ok(valid == 4 * T && x[0] == 8 && x[T] == 9 && x[2 * T] == 0 && x[3 * T] == 1, "a batch across the end of the epoch");
+    ok(valid == 4 * T && x[0] == 8 && x[T] == 9 && x[2 * T] == 0 && x[3 * T] == 1,
+       "a batch across the end of the epoch");
     ok(strstr(data_where(d, 5, &in), "b.rows") && in == 1, "row 5 is row 1 of the second shard");
     data_free(d);
 }
@@ -108,7 +109,8 @@ static void try_T(void *arg) { data_require(arg, 0xabc, V, 2 * T); }
 static void test_refusals(void)
 {
     char *s = xstrdup(at("no.rows")), *p = xstrdup(at("no*.rows")), *e = xstrdup(at("empty.rows2"));
-    char *t = xstrdup(at("x/T.rows")), *h = xstrdup(at("x/hash.rows")), *v = xstrdup(at("x/vocab.rows"));
+    char *t = xstrdup(at("x/T.rows")), *h = xstrdup(at("x/hash.rows")),
+         *v = xstrdup(at("x/vocab.rows"));
     char *m = xstrdup(at("m/m.rows")), *sub = xstrdup(at("none"));
     ok(dies(1, "No such file", try_open, s), "a missing shard");
     ok(dies(1, "matches no file", try_open, p), "a pattern without a match");
@@ -119,7 +121,8 @@ static void test_refusals(void)
     ok(dies(1, "301, but", try_both, v), "another vocabulary");
     ok(dies(1, "with loss masks, but", try_both, m), "masks in one of two");
     Data *d = open1(at("a.rows"));
-    ok(dies(1, "0000000000000abc, not with this one, 0000000000000def", try_hash, d), "not this tokenizer");
+    ok(dies(1, "0000000000000abc, not with this one, 0000000000000def", try_hash, d),
+       "not this tokenizer");
     ok(dies(1, "300, but the tokenizer's is 301", try_vocab, d), "not this vocabulary");
     ok(dies(1, "T 6, but the model's is 12", try_T, d), "not this T");
     data_require(d, 0xabc, V, T);

@@ -1,6 +1,6 @@
-/* gpt-train on rows with masks: one step's gradient weights every target of the step equally, however
- * it is cut into micro-batches; rows and steps without targets add nothing. The program is run (from
- * PATH), and the weights that it saves are compared. */
+/* gpt-train on rows with masks: one step's gradient weights every target of the step equally,
+ * however it is cut into micro-batches; rows and steps without targets add nothing. The program is
+ * run (from PATH), and the tensors that it saves are compared. */
 #include "gpt/safetensors.h"
 #include "text/rows.h"
 #include "tap.h"
@@ -9,11 +9,15 @@
 enum { T = 128 };
 static char dir[] = "/tmp/train-test-XXXXXX";
 
-/* One row per entry: how many of its targets count (-1: leave the row out). Tokens are bytes, the same each time. */
+/* One row per entry: how many of its targets count (-1: leave the row out). Tokens are bytes, the
+ * same each time. */
 static void make(const Tok *tok, const char *name, const int *targets, int rows)
 {
-    RowHead h = { .vocab = (uint32_t)tok_vocab(tok), .bos = (uint32_t)tok_special(tok, SP_BOS), .T = T,
-                  .masks = true, .tok_hash = tok_hash(tok) };
+    RowHead h = { .vocab = (uint32_t)tok_vocab(tok),
+                  .bos = (uint32_t)tok_special(tok, SP_BOS),
+                  .T = T,
+                  .masks = true,
+                  .tok_hash = tok_hash(tok) };
     char *path = xasprintf("%s/%s", dir, name);
     RowWriter *w = rows_create(path, &h);
     for (int r = 0; r < rows; r++) {
@@ -32,8 +36,10 @@ static void make(const Tok *tok, const char *name, const int *targets, int rows)
 
 static int run(const char *rows, const char *out, const char *more)
 {
-    char *s = xasprintf("cd %s && gpt-train -q -j 1 --depth 3 --aspect-ratio 16 --head-dim 16 -t a.tok --train %s -o %s "
-                        "--warmup-steps 0 %s >%s.jsonl 2>%s.err", dir, rows, out, more, out, out);
+    char *s = xasprintf("cd %s && gpt-train -q -j 1 --depth 3 --aspect-ratio 16 --head-dim 16 -t "
+                        "a.tok --train %s -o %s "
+                        "--warmup-steps 0 %s >%s.jsonl 2>%s.err",
+                        dir, rows, out, more, out, out);
     int r = system(s);
     free(s);
     return WIFEXITED(r) ? WEXITSTATUS(r) : -1;
@@ -89,7 +95,8 @@ static double difference(const char *file, const char *a, const char *b)
 /* The second step sees what the first did; its loss shows a wrong gradient of the first. */
 static double loss_of(const char *out, int step)
 {
-    char *s = xasprintf("sed -n 's/^{\"step\": %d,.*\"loss\": \\([^,]*\\),.*/\\1/p' %s/%s.jsonl", step, dir, out);
+    char *s = xasprintf("sed -n 's/^{\"step\": %d,.*\"loss\": \\([^,]*\\),.*/\\1/p' %s/%s.jsonl",
+                        step, dir, out);
     FILE *f = popen(s, "r");
     double x = NAN;
     if (!f || fscanf(f, "%lf", &x) != 1) x = NAN;
@@ -115,11 +122,13 @@ int main(void)
     make(tok, "none.rows", (int[]){ 0, 0 }, 2);
     make(tok, "late.rows", (int[]){ 0, 0, 11, 101 }, 4);
 
-    /* A first run, so that no matrix is zero any more and every gradient counts. (Of two layers, backout
-     * would have none: it only scales what is normed next.) */
-    ok(!run("two.rows", "base", "--steps 12 --total-batch-size 256 --matrix-lr 4 --embedding-lr 4"), "a base");
+    /* A first run, so that no matrix is zero any more and every gradient counts. (Of two layers,
+     * backout would have none: it only scales what is normed next.) */
+    ok(!run("two.rows", "base", "--steps 12 --total-batch-size 256 --matrix-lr 4 --embedding-lr 4"),
+       "a base");
     const char *one = "--init base --steps 9 --stop-at 1 --total-batch-size 256 -B 1";
-    ok(!run("two.rows", "b2", "--init base --steps 9 --stop-at 1 --total-batch-size 256 -B 2"), "two rows in one micro-batch");
+    ok(!run("two.rows", "b2", "--init base --steps 9 --stop-at 1 --total-batch-size 256 -B 2"),
+       "two rows in one micro-batch");
     ok(!run("two.rows", "b1", one), "in two micro-batches");
     double loss = loss_of("b1", 1);
     ok(fabs(loss_of("b2", 1) - loss) < 2e-6 * loss, "the same loss: %.7g", loss);
@@ -127,27 +136,38 @@ int main(void)
     ok(d < 1e-5, "the same gradient: %.2g of the largest", d);
 
     /* by hand: the mean over the 112 targets, not of the rows' means */
-    ok(!run("few.rows", "few", "--init base --steps 9 --stop-at 1 --total-batch-size 128"), "the row with 11 targets alone");
-    ok(!run("many.rows", "many", "--init base --steps 9 --stop-at 1 --total-batch-size 128"), "the one with 101");
+    ok(!run("few.rows", "few", "--init base --steps 9 --stop-at 1 --total-batch-size 128"),
+       "the row with 11 targets alone");
+    ok(!run("many.rows", "many", "--init base --steps 9 --stop-at 1 --total-batch-size 128"),
+       "the one with 101");
     double want = (11 * loss_of("few", 1) + 101 * loss_of("many", 1)) / 112;
-    ok(fabs(loss - want) < 2e-6 * want, "the loss is the mean over targets: %.7g, %.7g", loss, want);
+    ok(fabs(loss - want) < 2e-6 * want, "the loss is the mean over targets: %.7g", want);
 
-    ok(!run("pad.rows", "pad", "--init base --steps 9 --stop-at 1 --total-batch-size 512 -B 1"), "with rows that have no target");
+    ok(!run("pad.rows", "pad", "--init base --steps 9 --stop-at 1 --total-batch-size 512 -B 1"),
+       "with rows that have no target");
     ok(fabs(loss_of("pad", 1) - loss) < 2e-6 * loss, "the same loss: %.7g", loss_of("pad", 1));
     d = difference(moments, "pad", "b1");
     ok(d < 1e-5, "the same gradient: %.2g", d);
 
     ok(!run("none.rows", "none", "--steps 2 --total-batch-size 256"), "no target at all");
-    ok(says("none.jsonl", "\"loss\": null") && says("none/state.json", "\"skipped_steps\": 2"), "two steps skipped");
-    ok(!run("none.rows", "zero", "--steps 9 --total-batch-size 256 --stop-at 1"), "another such run");
+    ok(says("none.jsonl", "\"loss\": null") && says("none/state.json", "\"skipped_steps\": 2"),
+       "two steps skipped");
+    ok(!run("none.rows", "zero", "--steps 9 --total-batch-size 256 --stop-at 1"),
+       "another such run");
     ok(difference(weights, "none", "zero") == 0, "nothing changed");
     /* schedules go by steps, not by updates: step 2 of 2 after a skipped one */
-    ok(!run("late.rows", "late", "--steps 2 --total-batch-size 256"), "a step without targets, then one with");
-    ok(says("late.jsonl", "\"loss\": null") && says("late/state.json", "\"skipped_steps\": 1"), "one was skipped");
-    ok(loss_of("late", 2) > 5 && loss_of("late", 2) < 6.5, "and the next trained: %.4g", loss_of("late", 2));
+    ok(!run("late.rows", "late", "--steps 2 --total-batch-size 256"),
+       "a step without targets, then one with");
+    ok(says("late.jsonl", "\"loss\": null") && says("late/state.json", "\"skipped_steps\": 1"),
+       "one was skipped");
+    ok(loss_of("late", 2) > 5 && loss_of("late", 2) < 6.5, "and the next trained: %.4g",
+       loss_of("late", 2));
 
-    ok(run("two.rows", "bad", "--steps 50 --total-batch-size 256 --matrix-lr 1e5 --embedding-lr 1e5 --unembedding-lr 1e6 "
-           "--scalar-lr 1e5 --save-every 1") == 1, "rates that break the model: exit 1");
+    ok(run("two.rows", "bad",
+           "--steps 50 --total-batch-size 256 --matrix-lr 1e5 --embedding-lr 1e5 --unembedding-lr "
+           "1e6 "
+           "--scalar-lr 1e5 --save-every 1") == 1,
+       "rates that break the model: exit 1");
     ok(says("bad.err", "step ") && says("bad.err", "two.rows row "), "naming step and row");
     ok(says("bad/state.json", "\"step\": "), "the last checkpoint is there");
     tok_free(tok);
