@@ -37,7 +37,7 @@ static void good(void)
     ok(d.line == 1 && !d.messages && d.raw_len == 26 && d.raw[0] == '{' && d.raw[25] == '}',
        "the line as it stands, without BOM and CR LF");
     int64_t id = 0;
-    ok(json_int(json_get(d.row, "id"), &id) && id == 7, "other fields are there");
+    ok(json_int(json_get(doc_row(r), "id"), &id) && id == 7, "other fields are there");
     ok(doc_next(r, &d) && d.line == 4 && !d.text && d.messages->n == 1,
        "blank lines skipped; messages");
     ok(doc_next(r, &d) && d.line == 5 && d.text && d.len == 0,

@@ -1,0 +1,319 @@
+/* jsonl.c -- see jsonl.h.
+ *
+ * Strings are copied to the output while they are searched, 32 bytes at a time, for the bytes that
+ * need a look: quote, backslash, control characters, not ASCII. Strings that are not the text go
+ * there too and are taken back. Nothing here says what is wrong: on anything unusual it gives up. */
+#include "text/jsonl.h"
+#include "text/utf8.h"
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+enum { DEPTH = 64, FEW = 16, KEYS = 256 };
+
+typedef struct Key { const char *s; size_t n; } Key;
+
+typedef struct Scan {
+    const char *p, *end;
+    char *o;                            /* where the next string goes */
+    Key key[KEYS]; int keys;            /* of the objects that are open */
+    int base[DEPTH], depth;             /* their first keys; -1: an array */
+    const char *text; size_t len;       /* NULL until it comes */
+} Scan;
+
+/* ---- strings ---------------------------------------------------------------- */
+
+/* Copies p.. to o.. up to the first byte that needs a look, or past `end` if none does (it reads
+ * and writes up to 32 bytes too much); returns where that is. */
+typedef const char *Plain(char *o, const char *p, const char *end);
+
+static const char *plain_base(char *o, const char *p, const char *end)
+{
+    const uint64_t one = 0x0101010101010101u, top = one << 7;
+    for (; p < end; p += 8, o += 8) {
+        uint64_t x, q, b;
+        memcpy(&x, p, 8);
+        memcpy(o, &x, 8);
+        q = x ^ one * '"';
+        b = x ^ one * '\\';
+        if ((x | ((x - one * 32) & ~x) | ((q - one) & ~q) | ((b - one) & ~b)) & top) break;
+    }
+    for (; p < end; p++) {              /* fewer than 8, or the borrow of a byte below was wrong */
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\' || c < 32 || c >= 128) break;
+        *o++ = *p;
+    }
+    return p;
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2")))
+static const char *plain_avx2(char *o, const char *p, const char *end)
+{
+    const __m256i quote = _mm256_set1_epi8('"'), back = _mm256_set1_epi8('\\'),
+                  low = _mm256_set1_epi8(32);
+    for (; p < end; p += 32, o += 32) {
+        __m256i x = _mm256_loadu_si256((const __m256i *)p);
+        _mm256_storeu_si256((__m256i *)o, x);
+        __m256i bad = _mm256_or_si256(_mm256_cmpgt_epi8(low, x),    /* signed: not ASCII as well */
+                      _mm256_or_si256(_mm256_cmpeq_epi8(x, quote), _mm256_cmpeq_epi8(x, back)));
+        uint32_t m = (uint32_t)_mm256_movemask_epi8(bad);
+        if (m) return p + __builtin_ctz(m);
+    }
+    return p;
+}
+#endif
+
+static Plain *plain = plain_base;
+
+__attribute__((constructor))            /* before there are threads */
+static void plain_pick(void)
+{
+#ifdef __x86_64__
+    const char *want = getenv("PIPEGPT_CPU");
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && !(want && !strcmp(want, "base"))) plain = plain_avx2;
+#endif
+}
+
+static int hex4(const char *p, const char *end)         /* -1: not four hex digits */
+{
+    int x = 0;
+    if (end - p < 4) return -1;
+    for (int i = 0; i < 4; i++) {
+        char c = p[i];
+        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
+              : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        if (d < 0) return -1;
+        x = x << 4 | d;
+    }
+    return x;
+}
+
+/* p is past "\u". A pair of surrogates joins, each lone half is U+FFFD. */
+static bool escape_u(Scan *j)
+{
+    int c = hex4(j->p, j->end), d;
+    if (c < 0) return false;
+    j->p += 4;
+    uint32_t cp = (uint32_t)c;
+    if (c >= 0xd800 && c < 0xe000) {
+        cp = 0xfffd;
+        if (c < 0xdc00 && j->end - j->p >= 6 && j->p[0] == '\\' && j->p[1] == 'u' &&
+            (d = hex4(j->p + 2, j->end)) >= 0xdc00 && d < 0xe000) {
+            cp = 0x10000u + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(d - 0xdc00);
+            j->p += 6;
+        }
+    }
+    j->o += utf8_put(j->o, cp);
+    return true;
+}
+
+static bool escape(Scan *j)             /* p is past the backslash */
+{
+    static const char to[128] = { ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b',
+                                  ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t' };
+    if (j->p >= j->end) return false;
+    unsigned char c = (unsigned char)*j->p++;
+    if (c == 'u') return escape_u(j);
+    if (c > 127 || !to[c]) return false;
+    *j->o++ = to[c];
+    return true;
+}
+
+/* The characters from p on that are not ASCII; false if they are malformed. */
+static bool wide(Scan *j)
+{
+    const char *p = j->p;
+    char *o = j->o;
+    do {
+        uint32_t cp, x;
+        memcpy(&x, p, 4);               /* readable: JSONL_PAD */
+        memcpy(o, &x, 4);
+        int k = utf8_next(p, (size_t)(j->end - p), &cp);
+        if (k < 0) return false;
+        p += k, o += k;
+    } while (p < j->end && (unsigned char)*p >= 128);
+    j->p = p, j->o = o;
+    return true;
+}
+
+/* p is at the opening quote. *escapes: were there any? */
+static bool string(Scan *j, bool *escapes)
+{
+    *escapes = false;
+    j->p++;
+    for (;;) {
+        const char *q = plain(j->o, j->p, j->end);
+        if (q >= j->end) return false;
+        j->o += q - j->p;
+        j->p = q;
+        unsigned char c = (unsigned char)*q;
+        if (c == '"') break;
+        if (c >= 128) {
+            if (!wide(j)) return false;
+        } else if (c == '\\') {
+            j->p++;
+            *escapes = true;
+            if (!escape(j)) return false;
+        } else {
+            return false;               /* a control character */
+        }
+    }
+    j->p++;
+    return true;
+}
+
+/* ---- the other values --------------------------------------------------------- */
+
+static bool digits(Scan *j)
+{
+    const char *p = j->p;
+    while (j->p < j->end && *j->p >= '0' && *j->p <= '9') j->p++;
+    return j->p > p;
+}
+
+static bool here(Scan *j, char c)
+{
+    if (j->p == j->end || *j->p != c) return false;
+    j->p++;
+    return true;
+}
+
+static bool number(Scan *j)
+{
+    here(j, '-');
+    const char *p = j->p;
+    if (!digits(j) || (*p == '0' && j->p > p + 1)) return false;
+    if (here(j, '.') && !digits(j)) return false;
+    if (here(j, 'e') || here(j, 'E')) {
+        if (!here(j, '+')) here(j, '-');
+        if (!digits(j)) return false;
+    }
+    return true;
+}
+
+static bool word(Scan *j, const char *s, size_t n)
+{
+    if ((size_t)(j->end - j->p) < n || memcmp(j->p, s, n)) return false;
+    j->p += n;
+    return true;
+}
+
+static void blanks(Scan *j)
+{
+    while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\t' || *j->p == '\r'))
+        j->p++;
+}
+
+static bool open(Scan *j, bool object)
+{
+    if (j->depth == DEPTH) return false;
+    j->base[j->depth++] = object ? j->keys : -1;
+    j->p++;
+    return true;
+}
+
+static bool value(Scan *j)
+{
+    bool escapes;
+    blanks(j);
+    if (j->p == j->end) return false;
+    char *o = j->o;
+    switch (*j->p) {
+    case '{': return open(j, true);
+    case '[': return open(j, false);
+    case '"':
+        if (!string(j, &escapes)) return false;
+        j->o = o;
+        return true;
+    case 'n': return word(j, "null", 4);
+    case 't': return word(j, "true", 4);
+    case 'f': return word(j, "false", 5);
+    default:  return number(j);
+    }
+}
+
+static bool is(const Key *k, const char *s)
+{
+    size_t n = strlen(s);
+    return k->n == n && !memcmp(k->s, s, n);
+}
+
+/* A key and its colon; false also if the object has that key already, or many. */
+static bool member(Scan *j)
+{
+    bool escapes;
+    int first = j->base[j->depth - 1];
+    blanks(j);
+    if (j->p == j->end || *j->p != '"') return false;
+    Key k = { j->p + 1, 0 };
+    char *o = j->o;
+    if (!string(j, &escapes) || escapes) return false;
+    k.n = (size_t)(j->o - o);
+    j->o = o;
+    if (j->keys == KEYS || j->keys - first == FEW) return false;
+    for (int i = first; i < j->keys; i++)
+        if (j->key[i].n == k.n && !memcmp(j->key[i].s, k.s, k.n)) return false;
+    j->key[j->keys++] = k;
+    blanks(j);
+    return here(j, ':');
+}
+
+/* The value of the member just read, at the top: the text is kept. */
+static bool top_value(Scan *j)
+{
+    const Key *k = &j->key[j->keys - 1];
+    bool escapes;
+    if (is(k, "messages")) return false;
+    if (!is(k, "text")) return value(j);
+    blanks(j);
+    if (j->p == j->end || *j->p != '"') return false;
+    j->text = j->o;
+    if (!string(j, &escapes)) return false;
+    j->len = (size_t)(j->o - j->text);
+    return true;
+}
+
+/* After an opening bracket (fresh) or a value: closes what closes, and goes on to the next value. */
+static bool next(Scan *j, bool fresh)
+{
+    while (j->depth) {
+        bool object = j->base[j->depth - 1] >= 0;
+        blanks(j);
+        if (here(j, object ? '}' : ']')) {
+            if (object) j->keys = j->base[j->depth - 1];
+            j->depth--;
+            fresh = false;
+            continue;
+        }
+        if (!fresh && !here(j, ',')) return false;
+        return !object || member(j);
+    }
+    return true;
+}
+
+bool jsonl_text(Buf *out, const char *s, size_t n)
+{
+    if (n >= INT32_MAX) return false;
+    buf_clear(out);
+    buf_reserve(out, n + JSONL_PAD);    /* a text is never longer than its row */
+    Scan j;
+    j.p = s, j.end = s + n, j.o = out->s, j.keys = j.depth = 0, j.text = NULL;
+    blanks(&j);
+    if (j.p == j.end || *j.p != '{' || !open(&j, true)) return false;
+    for (bool fresh = true; ; ) {
+        if (!next(&j, fresh)) return false;
+        if (!j.depth) break;
+        int depth = j.depth;
+        if (!(depth == 1 ? top_value : value)(&j)) return false;
+        fresh = j.depth > depth;
+    }
+    blanks(&j);
+    if (j.p < j.end || !j.text) return false;
+    out->n = j.len;                     /* it is at out->s: strings before it were taken back */
+    memset(out->s + j.len, 0, JSONL_PAD);
+    return true;
+}
