@@ -164,16 +164,19 @@ bench: $(BIN) $(BENCH)
 # ---- installation ---------------------------------------------------------
 MAN1     := $(wildcard $(TOOLS:%=%/*.1))
 MAN5     := $(wildcard share/man/*.5)
+MAN7     := $(wildcard share/man/*.7)
 install: $(BIN)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/man/man5 share/man/man7)
 	install $(BIN) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
+	install -m 644 $(MAN7) $(DESTDIR)$(PREFIX)/share/man/man7
 
 uninstall:
 	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
 	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))
+	cd $(DESTDIR)$(PREFIX)/share/man/man7 && rm -f $(notdir $(MAN7))
 
 clean:
 	rm -rf $(BUILD)
