@@ -22,6 +22,7 @@ struct TokEnc {
     const int32_t *len;         /* bytes per id */
     const uint32_t (*pair)[2];
     Buf fixed;                  /* a repaired document */
+    PieceRoom room;             /* for tokenizers that are not plain */
     uint32_t *cell; size_t cells;
     uint64_t *heap; size_t n, cap;      /* id << 32 | position; the smallest at 0 */
 };
@@ -40,6 +41,7 @@ void tokenc_free(TokEnc *e)
     if (!e)
         return;
     buf_free(&e->fixed);
+    piece_free(&e->room);
     free(e->cell), free(e->heap), free(e);
 }
 
@@ -194,7 +196,11 @@ uint64_t tok_encode(TokEnc *e, const char *s, size_t n, Ids *out)
         s = e->fixed.s, n = e->fixed.n;
     }
     for (size_t i = 0, next; i < n; i = next) {
-        next = split_next(s, n, i);
+        next = split_kind_next(tok_split(e->t), s, n, i);
+        if (!tok_plain(e->t)) {
+            tok_piece(e->t, &e->room, s + i, next - i, out);
+            continue;
+        }
         int id = tok_find(e->t, s + i, next - i);
         if (id >= 0)
             ids_add(out, (uint32_t)id);

@@ -1,13 +1,17 @@
-/* tok.h -- a trained tokenizer: its file, and encoding.
+/* tok.h -- a tokenizer: its files, and encoding.
  *
- * Ids 0..255 are the bytes, then the merges in order, then the special tokens. A Tok is read-only
- * once made and may be shared by threads; each thread encodes with its own TokEnc.
+ * A tokenizer has ordinary tokens (every single byte is one), special tokens with names, a way to
+ * split text into pieces, and merges. Those of bpe-train are plain, and so are some others: ids
+ * 0..255 are the bytes, 256 + k is what merge k makes. In others the bytes have any ids, ids may have
+ * gaps, and there may be tokens that merging cannot reach.
+ * A Tok is read-only once made and may be shared by threads; each thread encodes with its own TokEnc.
  * tok_load() dies on a file that is not a whole, valid tokenizer: "FILE: why".
- * Format: pipegpt-tok(5). Encoding equals tiktoken's encode_ordinary for a vocabulary made by
- * merges (lowest rank first, leftmost on ties); n log n in the length of a piece. */
+ * Format: pipegpt-tok(5). Encoding equals tiktoken's encode_ordinary (or, for a tokenizer.json,
+ * that of Hugging Face tokenizers); n log n in the length of a piece. */
 #ifndef TEXT_TOK_H
 #define TEXT_TOK_H
 #include "base/buf.h"
+#include "text/split_other.h"
 #include <stdbool.h>
 
 typedef struct Tok Tok;
@@ -22,7 +26,10 @@ extern const char *const special_names[SP_COUNT];       /* "<|bos|>", ... */
 #define TOK_MAX_LEN    (1 << 20)        /* bytes of one token */
 #define TOK_MAX_BYTES  (1 << 28)        /* bytes of all tokens */
 
-Tok *tok_load(const char *path);
+/* A .tok file, a Hugging Face tokenizer.json (byte-level BPE), or ranks as tiktoken has them: told
+ * apart by content. Ranks name no pattern: they need a kind, which for the others must be -1. */
+Tok *tok_load(const char *path);                                /* = tok_load_as(path, -1) */
+Tok *tok_load_as(const char *path, int kind);
 /* Merge k makes id 256 + k of two smaller ids. Adds the nine specials; impossible merges die. */
 Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n);
 void tok_save(const Tok *t, const char *path);                  /* atomic */
@@ -30,17 +37,23 @@ struct Out;
 void tok_write(const Tok *t, struct Out *o);                    /* to an output that is open */
 void tok_free(Tok *t);
 
-int tok_vocab(const Tok *t);                    /* all ids, special ones included */
-uint64_t tok_hash(const Tok *t);                /* XXH3 of the file's content: names it in data */
+int tok_vocab(const Tok *t);                    /* ids are less than this, special ones too */
+uint64_t tok_hash(const Tok *t);                /* XXH3 of the .tok file's content: names it in data */
 int tok_special(const Tok *t, int which);       /* id of SP_...; -1 if this tokenizer has none */
 bool tok_is_special(const Tok *t, int id);
-/* The bytes of id: raw bytes of an ordinary token, the name of a special one. id in range. */
+/* The bytes of id: raw bytes of an ordinary token, the name of a special one, none (0) of an id that
+ * is not used. id in range. */
 const char *tok_bytes(const Tok *t, int id, size_t *len);
 /* Bytes per id for bits-per-byte: raw length, 0 for special tokens. [tok_vocab] */
 const int32_t *tok_byte_lengths(const Tok *t);
 int tok_max_length(const Tok *t);               /* of an ordinary token, bytes */
 
-size_t tok_merges(const Tok *t, const uint32_t (**pair)[2]);    /* how many; the pairs */
+bool tok_plain(const Tok *t);                   /* see above */
+SplitKind tok_split(const Tok *t);
+const char *tok_pattern(const Tok *t);          /* as it stands in the file */
+int tok_byte_id(const Tok *t, unsigned char b);         /* always there */
+/* Of a plain tokenizer: how many merges, and the pairs. Otherwise 0. */
+size_t tok_merges(const Tok *t, const uint32_t (**pair)[2]);
 /* Merge of a and b: its id, or -1. Ordinary token with these bytes: its id, or -1. */
 int tok_pair(const Tok *t, uint32_t a, uint32_t b);
 int tok_find(const Tok *t, const char *s, size_t n);
@@ -48,6 +61,12 @@ int tok_find(const Tok *t, const char *s, size_t n);
 typedef struct Ids { uint32_t *id; size_t n, cap; } Ids;        /* {0} is empty */
 void ids_add(Ids *v, uint32_t id);
 void ids_free(Ids *v);
+
+/* One piece, with any tokenizer: what a faster encoder of plain ones must equal, and what it calls
+ * for the others. {0} is an empty PieceRoom. Fewer than 2^32 bytes. */
+typedef struct PieceRoom { uint32_t *id; uint64_t *heap; size_t cells, n, cap; } PieceRoom;
+void tok_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *out);
+void piece_free(PieceRoom *r);
 
 typedef struct TokEnc TokEnc;
 TokEnc *tokenc_new(const Tok *t);

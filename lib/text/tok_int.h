@@ -1,0 +1,68 @@
+/* tok_int.h -- how the readers of tokenizer files make a Tok, and what the writers see; only
+ * lib/text/{tok,tokfile,tiktoken,hf,piece,convert}.c include it.
+ *
+ * tok_begin(), then tokens and special tokens in any order, the pattern, then merges in the order of
+ * rank or tok_merge_by_rank(); tok_end() checks the whole. All of them die "NAME: why". */
+#ifndef TEXT_TOK_INT_H
+#define TEXT_TOK_INT_H
+#include "text/tok.h"
+
+#define TOK_MAX_NAME 255
+#define TOK_MAX_SPECIALS 65536
+#define TOK_MAX_UNREACHED 1024          /* bytes of a token where merges go by rank */
+
+typedef struct PairSlot { uint32_t a, b, id1, rank; } PairSlot;         /* id + 1; 0 is empty */
+typedef struct Span { size_t at; uint32_t n; } Span;
+
+struct Tok {
+    const char *name;           /* for messages while it is made; not owned */
+    int vocab, max_len;
+    size_t ordinary, specials;
+    Buf bytes;
+    Span *span;                 /* [vocab] bytes of an id; n 0: not used */
+    int32_t *len;               /* [vocab] the same for ordinary tokens, 0 for all others */
+    int byte_id[256];
+    int special[SP_COUNT];
+    uint32_t (*pair)[2]; size_t merges, pair_cap;       /* in the order of rank */
+    PairSlot *pairs; size_t npairs, pair_mask;          /* slots - 1: 2^k - 1 */
+    uint32_t *ids; size_t id_mask;                      /* by bytes: id + 1, 0 is empty */
+    bool by_rank;               /* any two tokens merge whose bytes are a token's; rank = its id */
+    bool whole;                 /* a piece that is a token is that token */
+    bool nfc;                   /* the tokenizer wants text in Unicode's form NFC */
+    bool plain, version1;       /* version1: all of it fits the first version of the .tok file */
+    SplitKind kind;
+    char *pattern;
+    uint64_t hash;
+};
+
+Tok *tok_begin(const char *name, size_t tokens, uint64_t vocab);       /* at most `tokens` come */
+void tok_put(Tok *t, uint64_t id, const char *s, size_t n);
+void tok_put_special(Tok *t, uint64_t id, const char *s, size_t n);
+/* The pattern's kind must be known; portable: see split_other.h. */
+void tok_put_pattern(Tok *t, const char *s, size_t n, bool portable);
+void tok_put_merge(Tok *t, uint32_t a, uint32_t b);     /* makes the token with the bytes of both */
+void tok_merge_by_rank(Tok *t);         /* from every split of every token; drops the merges so far */
+Tok *tok_end(Tok *t);                                   /* returns t */
+
+/* Bytes, merges (m: 8 bytes each, two u32) and nanochat's pattern; `specials` are still to come. */
+Tok *tok_of_pairs(const char *name, const char *m, size_t merges, size_t specials);
+
+/* Does merging alone make each token from its bytes? Then a piece that is one comes to that token
+ * either way. */
+bool tok_all_reached(const Tok *t);
+PairSlot *tok_slot(const Tok *t, uint32_t a, uint32_t b);
+/* tok_piece() without regard to whether the whole piece is a token. */
+void tok_merge_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *out);
+
+/* From bytes. `name` says what they are in messages. */
+Tok *tok_parse(const char *name, const char *s, size_t n, int kind);    /* any of the three */
+Tok *tokfile_parse(const char *name, const char *s, size_t n);
+bool tiktoken_like(const char *s, size_t n);            /* does it begin as such a file does? */
+Tok *tiktoken_parse(const char *name, const char *s, size_t n, SplitKind kind);
+Tok *hf_parse(const char *name, const char *s, size_t n);
+/* To bytes; die if this tokenizer cannot be said in that format: "NAME: why". */
+void tokfile_print(const Tok *t, Buf *b);               /* all but the hash at its end */
+void tiktoken_print(const Tok *t, const char *name, Buf *b);
+void hf_print(const Tok *t, const char *name, Buf *b);
+
+#endif
