@@ -1,0 +1,126 @@
+/* The optimizer's spans: they tile the table, stacks done in parts give the same bits, memory is
+ * what optim_bytes() says, padding stays zero. Numbers are in tests/golden/{optim,train10}.c. */
+#include "base/rng.h"
+#include "gpt/optim.h"
+#include "tap.h"
+#include <math.h>
+
+static const Ops *real_ops;
+static size_t taken;
+
+static void *count_alloc(size_t n)
+{
+    taken += n;
+    return real_ops->alloc(n);
+}
+
+/* says that more than one matrix needs too much */
+static size_t greedy_tmp(int count, int R, int K)
+{
+    return real_ops->muon_tmp(count, R, K) + (count > 1 ? (size_t)1 << 40 : 0);
+}
+
+static const Config config = { .family = "nanochat", .T = 16, .V = 70, .Vp = 128, .L = 5, .H = 2,
+                               .K = 1, .C = 28, .window = "SL" };
+static const OptimSettings settings = { 0.3, 0.008, 0.02, 0.5, 1, 0.28 };
+
+static void random_grads(Model *m, int step)
+{
+    for (int i = 0; i < m->nparam; i++) {
+        const Param *p = &m->param[i];
+        Rng r;
+        rng_init(&r, (uint64_t)step, (uint64_t)i);
+        real *g = xreallocarray(NULL, (size_t)p->n, sizeof *g);
+        for (int64_t k = 0; k < p->n; k++) g[k] = (real)(0.01 * rng_normal(&r));
+        m->ops->put(m->g + p->off, g, (size_t)p->n * sizeof *g);
+        m->ops->sync();
+        free(g);
+    }
+}
+
+static real *fetch(const Ops *ops, const real *dev, int64_t n)
+{
+    real *x = xreallocarray(NULL, (size_t)n, sizeof *x);
+    ops->get(x, dev, (size_t)n * sizeof *x);
+    return x;
+}
+
+static int same(const Ops *ops, const real *a, const real *b, int64_t n)
+{
+    real *x = fetch(ops, a, n), *y = fetch(ops, b, n);
+    int r = !memcmp(x, y, (size_t)n * sizeof *x);
+    free(x); free(y);
+    return r;
+}
+
+static void tiling(const Optim *o)
+{
+    const Model *m = o->m;
+    int next = 0, good = 1;
+    int64_t end = 0, end2 = 0;
+    for (int i = 0; i < o->nspan; i++) {
+        const OptimSpan *s = &o->span[i];
+        good &= s->first == next && s->off >= end && s->off2 >= end2;
+        for (int k = s->first; k < s->first + s->count; k++) good &= m->param[k].group == s->group;
+        next = s->first + s->count;
+        end = s->off + s->n;
+        end2 = s->off2 + s->n2;
+    }
+    ok(good && next == m->nparam && end <= m->n && end2 <= o->n2, "%d spans hold all %d parameters",
+       o->nspan, m->nparam);
+    char *used = xcalloc((size_t)o->n2, 1);
+    for (int i = 0; i < m->nparam; i++) {
+        const Param *p = &m->param[i];
+        int64_t n, at = optim_second(o, p, &n);
+        int64_t want = p->group == PG_MATRIX ? (p->rows >= p->cols ? p->rows : p->cols) : p->n;
+        good &= n == want && at >= 0 && at + n <= o->n2;
+        for (int64_t k = at; good && k < at + n; k++) good &= !used[k]++;
+    }
+    ok(good, "second moments: one place each");
+    free(used);
+}
+
+static void padding(const Model *m)
+{
+    real *w = fetch(m->ops, m->w, m->n);
+    int zero = 1, any = 0;
+    for (int i = 0; i < m->nparam; i++) {
+        const Param *p = &m->param[i];
+        int64_t end = i + 1 < m->nparam ? p[1].off : m->n;
+        for (int64_t k = p->off + p->n; k < end; k++, any++) zero &= w[k] == 0;
+    }
+    ok(zero && any, "%d elements of padding are still zero", any);
+    free(w);
+}
+
+int main(void)
+{
+    real_ops = ops_cpu(2);
+    Ops parts = *real_ops, counting = *real_ops;
+    parts.muon_tmp = greedy_tmp;
+    counting.alloc = count_alloc;
+    Model *a = model_new(&counting, &config, 1), *b = model_new(&parts, &config, 1);
+    model_init(a, 7);
+    model_init(b, 7);
+    taken = 0;
+    Optim *x = optim_new(a, &settings), *y = optim_new(b, &settings);
+    ok(taken == optim_bytes(a), "optim_bytes: %zu", taken);
+    ok(y->ntmp < x->ntmp, "parts need less scratch");
+    tiling(x);
+    for (int i = 0; i < 3; i++) {
+        random_grads(a, i);
+        random_grads(b, i);
+        if (i == 0)
+            ok(fabs(grad_norm(a) / (0.01 * sqrt((double)config_params(&config, -1))) - 1) < 0.05,
+               "norm of the gradient");
+        optim_step(x, 1 - 0.3 * i, 0.85 + 0.01 * i, 0.28);
+        optim_step(y, 1 - 0.3 * i, 0.85 + 0.01 * i, 0.28);
+    }
+    ok(same(real_ops, a->w, b->w, a->n) && same(real_ops, x->m1, y->m1, a->n) &&
+           same(real_ops, x->m2, y->m2, x->n2),
+       "matrix by matrix: the same bits");
+    padding(a);
+    optim_free(x); optim_free(y);
+    model_free(a); model_free(b);
+    return done();
+}
