@@ -3,6 +3,9 @@
 #include "base/io.h"
 #include "base/opt.h"
 #include "base/progress.h"
+#include "show.h"
+#include "stats.h"
+#include "text/convert.h"
 #include "text/docs.h"
 #include "text/tok.h"
 #include "text/tokens.h"
@@ -10,13 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *tok_file, *output = "-";
-static int decode, as_text, raw, no_bos;
+static StrList tok_files;
+static const char *tok_file, *output = "-", *pattern;
+static int decode, as_text, raw, no_bos, show, stats, convert;
 static int64_t max_tokens;
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
-    OPT_STR('t', "tokenizer", &tok_file, "FILE", "the tokenizer (needed)"),
+    OPT_LIST('t', "tokenizer", &tok_files, "FILE", "the tokenizer (needed; two with --stats)"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_FLAG(0, "ids", &as_text, "text instead of a token stream: a document's ids on a line"),
     OPT_FLAG(0, "no-bos", &no_bos, "do not begin each document with <|bos|>"),
@@ -24,6 +28,12 @@ static const Opt opts[] = {
              "cut each document to N tokens, <|bos|> among them; 0: whole"),
     OPT_FLAG(0, "decode", &decode, "tokens in, documents out"),
     OPT_FLAG(0, "raw", &raw, "decode to the bare bytes, with nothing between documents"),
+    OPT_HEAD("Looking at tokenizers"),
+    OPT_FLAG(0, "show", &show, "show the tokens of documents, with --decode of token streams"),
+    OPT_FLAG(0, "stats", &stats, "count tokens; with a second -t, compare the two"),
+    OPT_FLAG(0, "convert", &convert, "convert tokenizer IN to OUT: .tok, .tiktoken or .json"),
+    OPT_STR(0, "pattern", &pattern, "NAME",
+            "what .tiktoken files lack: nanochat, gpt2, llama3, cl100k or qwen2"),
     OPT_END
 };
 
@@ -230,12 +240,43 @@ static void decode_all(int n, char **argv)
          bytes);
 }
 
+/* --convert, --show and --stats: true if one of them was asked for, and is done. */
+static bool other_work(int n, char **argv)
+{
+    if (show + stats + convert > 1)
+        die_usage("only one of --show, --stats and --convert");
+    if (pattern && !convert)
+        die_usage("--pattern goes with --convert");
+    if (!stats && tok_files.n > 1)
+        die_usage("two tokenizers only go with --stats");
+    if (convert) {
+        if (n != 2)
+            die_usage("--convert takes two files, IN and OUT");
+        tok_convert(argv[1], argv[2], pattern);
+        return true;
+    }
+    if (!tok_files.n)
+        die_usage("no tokenizer; use -t FILE");
+    tok_file = tok_files.s[0];
+    if (show) {
+        ShowOptions o = { output, as_text, decode, !no_bos };
+        show_all(tok = tok_load(tok_file), tok_file, n, argv, &o);
+    } else if (stats) {
+        if (tok_files.n > 2)
+            die_usage("--stats compares two tokenizers, not %d", tok_files.n);
+        Tok *two[2] = { tok_load(tok_file), tok_files.n > 1 ? tok_load(tok_files.s[1]) : NULL };
+        stats_all((const Tok *const *)two, tok_files.s, n, argv, output);
+        tok_free(two[0]), tok_free(two[1]);
+    }
+    return show || stats;
+}
+
 int main(int argc, char **argv)
 {
     int n = opt_parse(argc, argv, "-t FILE [options] [FILE ...]",
                       "Encode documents (JSON Lines) as tokens, or decode tokens.", opts);
-    if (!tok_file)
-        die_usage("no tokenizer; use -t FILE");
+    if (other_work(n, argv))
+        return 0;
     if (decode && (no_bos || max_tokens))
         die_usage("--decode goes with neither --no-bos nor --max-tokens");
     if (raw && !decode)
