@@ -46,6 +46,34 @@ void token_put(uint8_t *to, const uint32_t *id, size_t n, int width)
     }
 }
 
+/* From integers of this machine to little-endian ones, of 2 and of 4 bytes. */
+static void put16(uint8_t *to, const char *from, size_t n)
+{
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
+        memcpy(to, from, 2 * n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t x;
+        memcpy(&x, from + 2 * i, 2);
+        to[2 * i] = (uint8_t)x;
+        to[2 * i + 1] = (uint8_t)(x >> 8);
+    }
+}
+
+static void put32(uint8_t *to, const char *from, size_t n)
+{
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
+        memcpy(to, from, 4 * n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t x;
+        memcpy(&x, from + 4 * i, 4);
+        token_put(to + 4 * i, &x, 1, 4);
+    }
+}
+
 uint32_t token_get(uint32_t *id, const uint8_t *from, size_t n, int width)
 {
     uint32_t max = 0;
@@ -162,31 +190,60 @@ static uint8_t *grow(Buf *b, size_t n)
     return p;
 }
 
-static void piece_add(TokenWriter *w, const uint32_t *id, const uint8_t *mask, size_t n)
+/* A document begins. A full block is kept until it is known whether its last document goes on. */
+static void doc_begin(TokenWriter *w)
 {
-    buf_u32(&w->lens, (uint32_t)n);
-    token_put(grow(&w->ids, n * (size_t)w->width), id, n, w->width);
-    if (w->head.masks) {
-        grow(&w->bits, (w->tokens + n + 7) / 8 - w->bits.n);
-        mask_put((uint8_t *)w->bits.s, w->tokens, mask, n);
-    }
+    if (w->tokens == BLOCK_TOKENS || w->pieces == BLOCK_PIECES) block_flush(w, false);
+    buf_u32(&w->lens, 0);
     w->pieces++;
-    w->tokens += n;
+    w->all_docs++;
+}
+
+/* Room for the next k <= n tokens of the document; *k is set. */
+static uint8_t *doc_room(TokenWriter *w, size_t n, size_t *k)
+{
+    if (w->tokens == BLOCK_TOKENS) {
+        block_flush(w, true);
+        buf_u32(&w->lens, 0);
+        w->pieces++;
+    }
+    size_t room = BLOCK_TOKENS - w->tokens, bytes;
+    *k = n < room ? n : room;
+    bytes = *k * (size_t)w->width;
+    buf_reserve(&w->ids, bytes);
+    char *last = w->lens.s + w->lens.n - 4;
+    uint32_t len = get_u32(last) + (uint32_t)*k;
+    for (int i = 0; i < 4; i++) last[i] = (char)(len >> 8 * i);
+    w->ids.n += bytes;
+    w->tokens += *k;
+    w->all_tokens += *k;
+    return (uint8_t *)w->ids.s + w->ids.n - bytes;
 }
 
 void tokens_write(TokenWriter *w, const uint32_t *id, const uint8_t *mask, size_t n)
 {
     assert((mask != NULL) == w->head.masks || n == 0);
     for (size_t i = 0; i < n; i++) assert(id[i] < w->head.vocab);
-    w->all_docs++;
-    w->all_tokens += n;
-    size_t at = 0;
-    do {
-        size_t room = BLOCK_TOKENS - w->tokens, k = n - at < room ? n - at : room;
-        piece_add(w, id ? id + at : NULL, mask ? mask + at : NULL, k);
-        at += k;
-        if (w->tokens == BLOCK_TOKENS || w->pieces == BLOCK_PIECES) block_flush(w, at < n);
-    } while (at < n);
+    doc_begin(w);
+    for (size_t at = 0, k; at < n; at += k) {
+        uint8_t *to = doc_room(w, n - at, &k);
+        token_put(to, id + at, k, w->width);
+        if (!w->head.masks) continue;
+        grow(&w->bits, (w->tokens + 7) / 8 - w->bits.n);
+        mask_put((uint8_t *)w->bits.s, w->tokens - k, mask + at, k);
+    }
+}
+
+void tokens_part(TokenWriter *w, const void *id, size_t n, bool first)
+{
+    assert(!w->head.masks);
+    if (first) doc_begin(w);
+    const char *from = id;
+    for (size_t at = 0, k; at < n; at += k) {
+        uint8_t *to = doc_room(w, n - at, &k);
+        if (w->width == 2) put16(to, from + 2 * at, k);
+        else put32(to, from + 4 * at, k);
+    }
 }
 
 void tokens_close(TokenWriter *w)

@@ -22,6 +22,9 @@ typedef struct TokenWriter TokenWriter;
 TokenWriter *tokens_create(const char *path, const TokenHead *h);
 /* One document. mask: a byte each, not 0 = counts for the loss; NULL in a stream without masks. */
 void tokens_write(TokenWriter *w, const uint32_t *id, const uint8_t *mask, size_t n);
+/* A document in parts, the first of which may be empty; ids are of token_width(vocab) bytes each, in
+ * the order of this machine, and must be < vocab. Not in a stream with masks. */
+void tokens_part(TokenWriter *w, const void *id, size_t n, bool first);
 void tokens_close(TokenWriter *w);              /* writes the trailer */
 
 typedef struct TokenReader TokenReader;

@@ -274,6 +274,40 @@ static void hostile(void)
     buf_free(&b);
 }
 
+/* The same file, whether documents come whole or in parts, empty ones too. */
+static void parts(uint32_t vocab)
+{
+    enum { DOCS = 400, MOST = 1 << 21 };
+    TokenHead h = plain;
+    h.vocab = vocab;
+    int width = token_width(vocab);
+    char *other = xasprintf("%s.parts", path);
+    TokenWriter *a = tokens_create(path, &h), *b = tokens_create(other, &h);
+    uint32_t *id = xreallocarray(NULL, MOST, sizeof *id);
+    uint16_t *half = xreallocarray(NULL, MOST, sizeof *half);
+    Rng r;
+    rng_init(&r, vocab, 0);
+    for (int k = 0; k < DOCS; k++) {
+        size_t n = k == 7 ? MOST : k == 9 ? (1 << 19) - 1 : k % 50 == 8 ? 1 << 19 : rng_below(&r, 3000);
+        if (k % 20 == 3) n = 0;
+        for (size_t i = 0; i < n; i++) half[i] = (uint16_t)(id[i] = (uint32_t)rng_below(&r, vocab));
+        tokens_write(a, id, NULL, n);
+        bool first = true;
+        for (size_t at = 0, some; first || at < n; at += some, first = false) {
+            some = rng_below(&r, 4) ? rng_below(&r, n - at + 1) : 0;
+            if (rng_below(&r, 10) == 0) some = n - at;
+            if (width == 2) tokens_part(b, half + at, some, first);
+            else tokens_part(b, id + at, some, first);
+        }
+    }
+    tokens_close(a), tokens_close(b);
+    Buf x = {0}, y = {0};
+    read_file(path, &x, 1 << 30), read_file(other, &y, 1 << 30);
+    ok(x.n == y.n && !memcmp(x.s, y.s, x.n), "vocabulary of %u: in parts, the same bytes", vocab);
+    unlink(other);
+    free(other), free(id), free(half), buf_free(&x), buf_free(&y);
+}
+
 int main(void)
 {
     int fd = mkstemp(path);
@@ -285,6 +319,8 @@ int main(void)
     concatenated();
     damaged();
     hostile();
+    parts(300);
+    parts(65537);
     unlink(path);
     return done();
 }
