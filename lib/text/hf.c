@@ -177,7 +177,7 @@ static void read_model(Reader *r, const Json *model, uint64_t end)
     static const char *const none[] = { "continuing_subword_prefix", "end_of_word_suffix" };
     const Json *type = json_get(model, "type"), *dropout = json_get(model, "dropout");
     if (!model || model->kind != J_OBJ)
-        die("%s: has no model", r->name);
+        die("%s: not a tokenizer.json: it has no model", r->name);
     if (type && !json_is_str(type, "BPE"))
         refuse(r, "model", model);
     for (int i = 0; i < 2; i++) {
@@ -243,7 +243,7 @@ Tok *hf_parse(const char *name, const char *s, size_t n)
         die("%s: %zu bytes; at most %zu are possible", name, n, MAX_JSON);
     const Json *root = json_parse(&a, s, n, &err, &at);
     if (!root)
-        die("%s: byte %zu: %s", name, at, err);
+        die("%s: not a tokenizer.json: byte %zu: %s", name, at, err);
     read_added(&r, json_get(root, "added_tokens"), &end);
     read_model(&r, json_get(root, "model"), end);
     read_normalizer(&r, json_get(root, "normalizer"));
