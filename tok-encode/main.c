@@ -1,31 +1,43 @@
 /* tok-encode -- documents to a token stream, and back. */
 #include "base/err.h"
-#include "base/io.h"
 #include "base/opt.h"
-#include "base/progress.h"
+#include "decode.h"
+#include "encode.h"
 #include "show.h"
 #include "stats.h"
 #include "text/convert.h"
-#include "text/docs.h"
-#include "text/tok.h"
-#include "text/tokens.h"
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 static StrList tok_files;
 static const char *tok_file, *output = "-", *pattern;
+static const char *invalid = "replace", *bos, *eos;
 static int decode, as_text, raw, no_bos, show, stats, convert;
-static int64_t max_tokens;
+static int threads, text, allow_special, deny_special, shards;
+static int64_t max_tokens, shard_size;
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_LIST('t', "tokenizer", &tok_files, "FILE", "the tokenizer (needed; two with --stats)"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_FLAG(0, "ids", &as_text, "text instead of a token stream: a document's ids on a line"),
+    OPT_INT('j', "threads", &threads, "N", 0, 1024, "threads; 0: one for each processor"),
+    OPT_FLAG(0, "text", &text, "plain text in: each file is one document"),
+    OPT_CHOICE(0, "invalid", &invalid, "replace|error",
+               "bytes that are not UTF-8: U+FFFD in their place, or end"),
+    OPT_STR(0, "bos", &bos, "NAME", "begin each document with this special token, not <|bos|>"),
     OPT_FLAG(0, "no-bos", &no_bos, "do not begin each document with <|bos|>"),
+    OPT_STR(0, "eos", &eos, "NAME", "end each document with this special token"),
+    OPT_FLAG(0, "allow-special", &allow_special,
+             "a special token's name in text is that token, not ordinary text"),
+    OPT_FLAG(0, "deny-special", &deny_special, "a special token's name in text is an error"),
     OPT_LONG(0, "max-tokens", &max_tokens, "N", 0, 1e15,
              "cut each document to N tokens, <|bos|> among them; 0: whole"),
+    OPT_LONG(0, "shard-size", &shard_size, "N", 0, 1e15,
+             "begin another file after N tokens: FILE is numbered; 0: one file"),
+    OPT_INT(0, "shards", &shards, "N", 0, 4096, "N files that take documents in turn; 0: one file"),
     OPT_FLAG(0, "decode", &decode, "tokens in, documents out"),
     OPT_FLAG(0, "raw", &raw, "decode to the bare bytes, with nothing between documents"),
     OPT_HEAD("Looking at tokenizers"),
@@ -38,206 +50,53 @@ static const Opt opts[] = {
 };
 
 static Tok *tok;
-static uint64_t documents, bytes, tokens, cut, replaced;
 
-/* ---- encoding ------------------------------------------------------------- */
-
-typedef struct Sink { TokenWriter *stream; Out *text; Buf line; } Sink;
-
-static Sink sink_open(void)
+/* The id of a special token; -1: no name given. */
+static int special_id(const char *name)
 {
-    Sink s = {0};
-    TokenHead h = { .vocab = (uint32_t)tok_vocab(tok), .tok_hash = tok_hash(tok) };
-    int bos = tok_special(tok, SP_BOS);
-    h.bos = bos < 0 ? UINT32_MAX : (uint32_t)bos;
-    if (bos < 0 && !no_bos)
-        die("%s: has no <|bos|>; use --no-bos", tok_file);
-    if (as_text)
-        s.text = out_open(output, 0);
-    else
-        s.stream = tokens_create(output, &h);
-    return s;
-}
-
-static void sink_put(Sink *s, const Ids *v)
-{
-    if (s->stream) {
-        tokens_write(s->stream, v->id, NULL, v->n);
-        return;
+    if (!name)
+        return -1;
+    for (int id = 0; id < tok_vocab(tok); id++) {
+        size_t n;
+        const char *s = tok_bytes(tok, id, &n);
+        if (tok_is_special(tok, id) && n == strlen(name) && !memcmp(s, name, n))
+            return id;
     }
-    buf_clear(&s->line);
-    for (size_t i = 0; i < v->n; i++)
-        buf_printf(&s->line, i ? " %" PRIu32 : "%" PRIu32, v->id[i]);
-    buf_char(&s->line, '\n');
-    out_write(s->text, s->line.s, s->line.n);
+    die("%s: has no special token %s", tok_file, name);
 }
 
-static void sink_close(Sink *s)
+static int processors(void)
 {
-    if (s->stream)
-        tokens_close(s->stream);
-    else
-        out_close(s->text);
-    buf_free(&s->line);
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-static void encode_file(const char *path, TokEnc *e, Sink *s, Progress *line)
+/* Bytes in a batch; smaller ones are for tests. */
+static size_t block_size(void)
 {
-    DocReader *r = docs_open(path);
-    Ids v = {0};
-    for (Doc d; doc_next(r, &d); ) {
-        if (!d.text)
-            die("%s: line %" PRIu64 ": has \"messages\": conversations cannot be encoded yet",
-                docs_name(r), d.line);
-        v.n = 0;
-        if (!no_bos)
-            ids_add(&v, (uint32_t)tok_special(tok, SP_BOS));
-        replaced += tok_encode(e, d.text, d.len, &v);
-        if (max_tokens && v.n > (uint64_t)max_tokens) {
-            cut += v.n - (uint64_t)max_tokens;
-            v.n = (size_t)max_tokens;
-        }
-        sink_put(s, &v);
-        documents++, bytes += d.len, tokens += v.n;
-        progress(line, bytes);
-    }
-    ids_free(&v);
-    docs_close(r);
-}
-
-/* ---- decoding ------------------------------------------------------------- */
-
-/* The bytes of a document: <|bos|> is left out where it comes first, other special tokens are
- * their names. `name` and `at` say where an unknown id stands. */
-static void put_document(Out *o, Buf *text, const uint32_t *id, size_t n, const char *name,
-                         const char *unit, uint64_t at)
-{
-    buf_clear(text);
-    buf_str(text, "");
-    for (size_t i = 0; i < n; i++) {
-        if (id[i] >= (uint32_t)tok_vocab(tok))
-            die("%s: %s %" PRIu64 ": %" PRIu32 " is no token: %s has %d", name, unit, at, id[i],
-                tok_file, tok_vocab(tok));
-        if (i == 0 && (int)id[i] == tok_special(tok, SP_BOS))
-            continue;
-        size_t len;
-        const char *s = tok_bytes(tok, (int)id[i], &len);
-        buf_add(text, s, len);
-    }
-    documents++, tokens += n, bytes += text->n;
-    if (raw) {
-        out_write(o, text->s, text->n);
-        return;
-    }
-    static Buf row;
-    buf_clear(&row);
-    buf_str(&row, "{\"text\":");
-    json_str(&row, text->s, text->n);
-    buf_str(&row, "}\n");
-    out_write(o, row.s, row.n);
-}
-
-static void decode_stream(const char *path, Out *o, Buf *text, Progress *line)
-{
-    TokenHead h;
-    TokenReader *r = tokens_open(path, &h);
-    const char *name = strcmp(path, "-") ? path : "stdin";
-    if (h.tok_hash != tok_hash(tok))
-        die("%s: made with tokenizer %016" PRIx64 ", but %s is %016" PRIx64, name, h.tok_hash,
-            tok_file, tok_hash(tok));
-    const uint32_t *id;
-    const uint8_t *mask;
-    size_t n;
-    for (uint64_t k = 1; tokens_next(r, &id, &mask, &n); k++) {
-        put_document(o, text, id, n, name, "document", k);
-        progress(line, bytes);
-    }
-    tokens_finish(r);
-}
-
-/* The ids of one line, separated by spaces or tabs. */
-static void read_ids(const Buf *b, Ids *v, const char *name, uint64_t at)
-{
-    v->n = 0;
-    for (size_t i = 0; i < b->n; ) {
-        if (b->s[i] == ' ' || b->s[i] == '\t') {
-            i++;
-            continue;
-        }
-        size_t from = i;
-        uint64_t x = 0;
-        for (; i < b->n && b->s[i] >= '0' && b->s[i] <= '9' && x <= UINT32_MAX; i++)
-            x = 10 * x + (uint64_t)(b->s[i] - '0');
-        bool whole = i > from && (i == b->n || b->s[i] == ' ' || b->s[i] == '\t');
-        if (!whole || x > UINT32_MAX) {
-            while (i < b->n && i - from < 40 && b->s[i] > ' ' && b->s[i] < 127)
-                i++;
-            die("%s: line %" PRIu64 ", byte %zu: '%.*s' is no token", name, at, from + 1,
-                (int)(i - from), b->s + from);
-        }
-        ids_add(v, (uint32_t)x);
-    }
-}
-
-static void decode_text(const char *path, Out *o, Buf *text, Progress *line)
-{
-    In *in = in_open(path);
-    Buf b = {0};
-    Ids v = {0};
-    while (in_line(in, &b)) {
-        read_ids(&b, &v, in_name(in), in_lineno(in));
-        put_document(o, text, v.id, v.n, in_name(in), "line", in_lineno(in));
-        progress(line, bytes);
-    }
-    buf_free(&b);
-    ids_free(&v);
-    in_close(in);
-}
-
-/* ---- both ----------------------------------------------------------------- */
-
-static void none(int n, char **argv)
-{
-    if (!documents)
-        die("no documents in %s", n == 0 ? "stdin" : n == 1 ? argv[1] : "the files");
+    const char *s = getenv("PIPEGPT_BLOCK");
+    long n = s ? atol(s) : 0;
+    return n > 0 && n <= 1 << 26 ? (size_t)n : 1 << 20;
 }
 
 static void encode_all(int n, char **argv)
 {
-    Progress line = { .what = "encoding", .unit = "B" };
-    Sink s = sink_open();
-    TokEnc *e = tokenc_new(tok);
-    for (int i = 1; i <= n; i++)
-        encode_file(argv[i], e, &s, &line);
-    if (n == 0)
-        encode_file("-", e, &s, &line);
-    progress_end(&line);
-    none(n, argv);
-    sink_close(&s);
-    tokenc_free(e);
-    if (cut)
-        note(1, "%" PRIu64 " tokens past --max-tokens were dropped", cut);
+    Encode e = { .tok = tok, .tok_file = tok_file, .output = output, .ids = as_text, .text = text,
+                 .threads = threads ? threads : processors(), .max_tokens = max_tokens,
+                 .invalid = strcmp(invalid, "error") ? DOCS_REPLACE : DOCS_STRICT,
+                 .special = allow_special ? SPECIAL_ALLOW : deny_special ? SPECIAL_DENY
+                                                                         : SPECIAL_ORDINARY,
+                 .shards = shards, .shard_size = shard_size, .block = block_size() };
+    e.eos = special_id(eos);
+    e.bos = no_bos ? -1 : bos ? special_id(bos) : tok_special(tok, SP_BOS);
+    if (e.bos < 0 && !no_bos)
+        die("%s: has no <|bos|>; use --bos NAME or --no-bos", tok_file);
+    encode_run(&e, argv + 1, n);
+    if (e.cut)
+        note(1, "%" PRIu64 " tokens past --max-tokens were dropped", e.cut);
     note(1, "%" PRIu64 " documents, %" PRIu64 " bytes, %" PRIu64 " tokens, %.3f bytes a token, %"
-         PRIu64 " invalid sequences replaced", documents, bytes, tokens,
-         tokens ? (double)bytes / (double)(tokens + cut) : 0, replaced);
-}
-
-static void decode_all(int n, char **argv)
-{
-    Progress line = { .what = "decoding", .unit = "B" };
-    Out *o = out_open(output, 0);
-    Buf text = {0};
-    void (*one)(const char *, Out *, Buf *, Progress *) = as_text ? decode_text : decode_stream;
-    for (int i = 1; i <= n; i++)
-        one(argv[i], o, &text, &line);
-    if (n == 0)
-        one("-", o, &text, &line);
-    progress_end(&line);
-    none(n, argv);
-    out_close(o);
-    buf_free(&text);
-    note(1, "%" PRIu64 " documents, %" PRIu64 " tokens, %" PRIu64 " bytes", documents, tokens,
-         bytes);
+         PRIu64 " invalid sequences replaced", e.documents, e.bytes, e.tokens,
+         e.tokens ? (double)e.bytes / (double)(e.tokens + e.cut) : 0, e.replaced);
 }
 
 /* --convert, --show and --stats: true if one of them was asked for, and is done. */
@@ -277,13 +136,22 @@ int main(int argc, char **argv)
                       "Encode documents (JSON Lines) as tokens, or decode tokens.", opts);
     if (other_work(n, argv))
         return 0;
-    if (decode && (no_bos || max_tokens))
-        die_usage("--decode goes with neither --no-bos nor --max-tokens");
+    if (decode && (no_bos || max_tokens || bos || eos || text || allow_special || deny_special))
+        die_usage("--decode goes with none of --bos, --no-bos, --eos, --max-tokens, --text, "
+                  "--allow-special, --deny-special");
+    if (bos && no_bos)
+        die_usage("--bos and --no-bos");
+    if (allow_special && deny_special)
+        die_usage("--allow-special and --deny-special");
+    if ((shards || shard_size) && (decode || as_text || !strcmp(output, "-")))
+        die_usage("--shards and --shard-size are for token streams in files: -o FILE");
+    if (shards && shard_size)
+        die_usage("--shards and --shard-size");
     if (raw && !decode)
         die_usage("--raw goes with --decode");
     tok = tok_load(tok_file);
     if (decode)
-        decode_all(n, argv);
+        decode_all(&(Decode){ tok, tok_file, output, as_text, raw }, n, argv);
     else
         encode_all(n, argv);
     tok_free(tok);

@@ -1,0 +1,144 @@
+/* sink.c -- batches in their order to token streams, or to text. */
+#include "encode.h"
+#include "text/tokens.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Sink {
+    Encode *e;
+    Out *text;                  /* ids as text */
+    TokenWriter **w; int n;     /* output files: one, or those of --shards */
+    TokenWriter *now;           /* that of the document */
+    TokenHead head;
+    uint64_t in_file, files;    /* --shard-size: tokens in the one that is open; those there were */
+    Buf line;
+    size_t doc;                 /* tokens of the document so far, when it comes in parts */
+    bool inside;                /* a document is not at its end */
+    uint64_t lines;             /* of this file, before this batch */
+    Progress progress;
+};
+
+/* web.tokens, 3: web-00003.tokens */
+static char *numbered(const char *path, uint64_t k)
+{
+    const char *base = strrchr(path, '/'), *dot = strrchr(base ? base : path, '.');
+    int head = (int)(dot && dot > (base ? base + 1 : path) ? dot - path : (ptrdiff_t)strlen(path));
+    return xasprintf("%.*s-%05" PRIu64 "%s", head, path, k, path + head);
+}
+
+static TokenWriter *create(Sink *s, uint64_t k)
+{
+    if (!s->e->shards && !s->e->shard_size) return tokens_create(s->e->output, &s->head);
+    char *path = numbered(s->e->output, k);
+    TokenWriter *w = tokens_create(path, &s->head);
+    free(path);
+    return w;
+}
+
+Sink *sink_new(Encode *e)
+{
+    Sink *s = xcalloc(1, sizeof *s);
+    int bos = e->bos >= 0 ? e->bos : tok_special(e->tok, SP_BOS);
+    s->e = e;
+    s->progress = (Progress){ .what = "encoding", .unit = "B" };
+    s->head = (TokenHead){ .vocab = (uint32_t)tok_vocab(e->tok), .tok_hash = tok_hash(e->tok),
+                           .bos = bos < 0 ? UINT32_MAX : (uint32_t)bos };
+    if (e->ids) {
+        s->text = out_open(e->output, 0);
+        return s;
+    }
+    s->n = e->shards ? e->shards : 1;
+    s->w = xcalloc((size_t)s->n, sizeof *s->w);
+    for (int i = 0; i < s->n; i++) s->w[i] = create(s, (uint64_t)i);
+    s->now = s->w[0];
+    s->files = (uint64_t)s->n;
+    return s;
+}
+
+static void put_number(Buf *b, uint32_t x)
+{
+    char t[10];
+    int n = 10;
+    do t[--n] = (char)('0' + x % 10); while (x /= 10);
+    buf_add(b, t + n, (size_t)(10 - n));
+}
+
+static void put_line(Sink *s, const TokOut *o, size_t at, size_t n, bool last)
+{
+    for (size_t i = at; i < at + n; i++) {
+        if (s->doc || i > at) buf_char(&s->line, ' ');
+        put_number(&s->line, o->width == 2 ? ((uint16_t *)o->id)[i] : ((uint32_t *)o->id)[i]);
+    }
+    if (last) buf_char(&s->line, '\n');
+    if (s->line.n >= 1 << 16 || last) {
+        out_write(s->text, s->line.s, s->line.n);
+        buf_clear(&s->line);
+    }
+}
+
+/* A document begins: to the next file, if several take turns or one is full. */
+static void begin(Sink *s)
+{
+    s->doc = 0;
+    s->inside = true;
+    if (s->e->shards) s->now = s->w[s->e->documents % (uint64_t)s->n];
+    if (s->e->shard_size && s->in_file >= (uint64_t)s->e->shard_size) {
+        tokens_close(s->now);
+        s->now = s->w[0] = create(s, s->files++);
+        s->in_file = 0;
+    }
+}
+
+/* n tokens of a document from the batch's output. */
+static void put(Sink *s, const TokOut *o, size_t at, size_t n, bool first, bool last)
+{
+    Encode *e = s->e;
+    if (first) begin(s);
+    if (e->max_tokens && n > (uint64_t)e->max_tokens - s->doc) {
+        size_t most = (size_t)e->max_tokens - s->doc;
+        e->cut += n - most;
+        n = most;
+    }
+    if (s->text) put_line(s, o, at, n, last);
+    else tokens_part(s->now, (char *)o->id + at * (size_t)o->width, n, first);
+    s->doc += n;
+    s->in_file += n;
+    e->tokens += n;
+    e->documents += last;
+    if (last) s->inside = false;
+}
+
+static _Noreturn void bad(Sink *s, const Batch *b)
+{
+    DocError err = b->err;
+    progress_end(&s->progress);
+    if (s->e->text && err.byte) die("%s: byte %zu: %s", b->name, err.byte, err.why);
+    if (s->e->text) die("%s: %s", b->name, err.why);
+    err.line += s->lines;
+    doc_die(b->name, &err);
+}
+
+void sink_batch(Sink *s, const Batch *b)
+{
+    if (b->file_begins) s->lines = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < b->docs; at += b->len[i++])
+        put(s, &b->out, at, b->len[i], !b->part || b->first, !b->part || b->last);
+    if (b->err.why) bad(s, b);
+    s->lines += b->in.line;
+    s->e->bytes += b->bytes;
+    s->e->cut += b->cut;
+    s->e->replaced += b->bad;
+    progress(&s->progress, s->e->bytes);
+}
+
+void sink_close(Sink *s)
+{
+    progress_end(&s->progress);
+    if (s->text) out_close(s->text);
+    for (int i = 0; i < s->n; i++) tokens_close(s->w[i]);
+    buf_free(&s->line);
+    free(s->w);
+    free(s);
+}
