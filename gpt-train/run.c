@@ -157,19 +157,17 @@ static int every(int64_t n, int64_t step, int64_t last)
     return n > 0 && (step % n == 0 || step == last);
 }
 
-static void show(Progress *p, char *extra, size_t size, const Run *r, const StepLog *s,
-                 int64_t start)
+static void show(Progress *p, char *extra, size_t size, const Run *r, const StepLog *s)
 {
     double done = (double)(r->st.step - r->st.skipped),
            ema = done > 0 ? r->st.loss_ema / (1 - pow(0.9, done)) : NAN;
-    int k = snprintf(extra, size, "step %" PRId64 " of %" PRId64 ", loss %.4f", r->st.step,
-                     r->plan.a.steps, ema);
+    int k = snprintf(extra, size, "loss %.4f", ema);
     if (k > 0 && (size_t)k < size && !isnan(r->st.val_bpb))
         k += snprintf(extra + k, size - (size_t)k, ", bpb %.4f", r->st.val_bpb);
     if (k > 0 && (size_t)k < size && s->seconds > 0)
         snprintf(extra + k, size - (size_t)k, ", %.0f tok/s", (double)s->tokens / s->seconds);
     p->extra = extra;
-    progress(p, (uint64_t)(r->st.step - start));
+    progress(p, (uint64_t)r->st.step);
 }
 
 int run_loop(Run *r)
@@ -177,21 +175,22 @@ int run_loop(Run *r)
     int64_t n = r->plan.a.steps, start = r->st.step, saved = start ? start : -1;
     int64_t end = opt.stop_at && opt.stop_at < n ? opt.stop_at : n;
     char extra[160];
-    Progress p = { .what = "training", .unit = "steps", .total = (uint64_t)(n - start) };
+    Progress p = { .what = "training", .unit = "steps", .total = (uint64_t)n,
+                   .from = (uint64_t)start };
     if (start >= end) note(1, "step %" PRId64 " of %" PRId64 " is done: nothing to do", start, n);
     catch_signals();
     if (start == 0 && r->val && opt.eval_every) {
         Bpb b = evaluate(r);
         metrics_eval(r, &b);
     }
-    progress(&p, 0);
+    progress(&p, (uint64_t)start);
     while (r->st.step < end && !stopped_by) {
         StepLog s;
         if (!one_step(r, &s)) break;
         int eval = r->val && every(opt.eval_every, r->st.step, n);
         Bpb b = eval ? evaluate(r) : (Bpb){0};
         metrics_step(r, &s, eval ? &b : NULL);
-        show(&p, extra, sizeof extra, r, &s, start);
+        show(&p, extra, sizeof extra, r, &s);
         if (every(opt.sample_every, r->st.step, n)) sample_all(r);
         if (every(opt.save_every, r->st.step, end) && r->st.step < end && !save(r))
             saved = r->st.step;

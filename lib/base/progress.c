@@ -53,7 +53,8 @@ static void duration(Buf *b, double s)
 /* "encoding: 12.3 MB of 45.6 MB (26%), 3.4 MB/s, ETA 0:09, loss 3.21" */
 static void line(Buf *b, const Progress *p, uint64_t done, double t)
 {
-    double spent = t - p->t0, rate = spent > 0 ? (double)done / spent : 0;
+    double spent = t - p->t0, new = done > p->from ? (double)(done - p->from) : 0;
+    double rate = spent > 0 ? new / spent : 0;
     const char *unit = p->unit ? p->unit : "";
     const char *tail = !strcmp(unit, "B") || !*unit ? "" : unit;
     buf_printf(b, "%s: ", p->what);

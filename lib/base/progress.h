@@ -11,6 +11,7 @@
 typedef struct Progress {
     const char *what, *unit;    /* "encoding", "B" (bytes are shown in KB, MB, GB) or "rows" ... */
     uint64_t total;
+    uint64_t from;                  /* done before we began: not part of the rate */
     const char *extra;              /* appended to the line if not NULL ("loss 3.21") */
     double t0, last;                /* kept here: when it began, when last drawn */
     int drawn;

@@ -7,33 +7,34 @@ here=$(cd "$(dirname "$0")" && pwd)
 out=${DEMO_DIR:-${BUILD:-build}/demo}
 rm -rf "$out"
 mkdir -p "$out"
-say() { printf '\n\033[1m%s\033[0m\n' "$*" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9]*m//g'; fi; }
+cd "$out"
+cp "$here/world.awk" .
+say() { printf '\n== %s\n' "$*"; }
 run() { printf '$ %s\n' "$*"; eval "$*"; }
 
-say "1. Text: 4,000 short texts about an invented island"
-run "awk -v n=4000 -v seed=1 -f '$here/world.awk' > $out/world.txt"
-run "data-fetch --range 0:95% $out/world.txt -o $out/train.jsonl"
-run "data-fetch --range 95%: $out/world.txt -o $out/val.jsonl"
+say "Text: 4,000 short texts about an invented island"
+run "awk -v n=4000 -v seed=1 -f world.awk > world.txt"
+run "data-fetch --range 0:95% world.txt -o train.jsonl"
+run "data-fetch --range 95%: world.txt -o val.jsonl"
 
-say "2. A tokenizer of 512 tokens"
-run "bpe-train -v 512 -o $out/world.tok $out/train.jsonl"
+say "A tokenizer of 512 tokens"
+run "bpe-train -v 512 -o world.tok train.jsonl"
 
-say "3. Token rows"
-run "tok-encode -t $out/world.tok $out/train.jsonl | pack-rows -T 128 -o $out/train"
-run "tok-encode -t $out/world.tok $out/val.jsonl | pack-rows -T 128 -o $out/val.rows"
+say "Rows of tokens"
+run "tok-encode -t world.tok train.jsonl | pack-rows -T 128 -o train"
+run "tok-encode -t world.tok val.jsonl | pack-rows -T 128 -o val.rows"
 
-say "4. A GPT of 4 layers, trained on this machine"
-run "gpt-train --depth 4 --aspect-ratio 32 --head-dim 32 -t $out/world.tok --train '$out/train-*.rows' \
---val $out/val.rows --steps 400 --total-batch-size 2048 --eval-every 100 -o $out/model > $out/model.jsonl"
+say "A GPT of 4 layers, trained on this machine"
+run "gpt-train --depth 4 --aspect-ratio 32 --head-dim 32 -t world.tok --train 'train-*.rows' --val val.rows \
+--steps 400 --total-batch-size 2048 --eval-every 100 -o model > model.jsonl"
 
-say "5. How well it predicts text that it has not seen"
-run "gpt-eval -m $out/model bpb $out/val.rows"
+say "How well it predicts text that it has not seen: bits per byte, of 8"
+run "gpt-eval -m model bpb val.rows"
 
-say "6. What it says"
+say "What it says"
 for prompt in 'Ada is a' 'One morning, Bram the fisher' 'Kell is' '"What is the opposite of hot?"'; do
-    printf '\n> %s\n' "$prompt"
-    gpt-sample -m "$out/model" -q -p "$prompt" -n 60 --temperature 0.7 -s 1
+    run "gpt-sample -q -m model -p '$prompt' --echo -n 60 --temperature 0.7 -s 1"
 done
 
-say "All of it is in $out. Try:"
-echo "  ${BUILD:-build}/bin/gpt-sample -m $out/model -p 'Vera the doctor' --temperature 0.5"
+say "All of it is in $PWD. Go on with:"
+echo "cd $PWD && ${BUILD:-..}/bin/gpt-sample -m model -p 'Vera the doctor' --temperature 0.5"
