@@ -113,7 +113,9 @@ int main(void)
     }
     if (!mkdtemp(dir)) return 1;
     char *tok_path = xasprintf("%s/a.tok", dir);
-    tok_save(tok_from_merges(NULL, 0), tok_path);
+    Tok *made = tok_from_merges(NULL, 0);
+    tok_save(made, tok_path);
+    tok_free(made);
     Tok *tok = tok_load(tok_path);
     make(tok, "two.rows", (int[]){ 11, 101 }, 2);
     make(tok, "few.rows", (int[]){ 11 }, 1);
