@@ -178,7 +178,7 @@ static void table_wipe(TokEnc *e)
 TokEnc *tokenc_sized(const Tok *t, int bits)
 {
     TokEnc *e = xcalloc(1, sizeof *e);
-    e->m = model_new(t);
+    e->m = encmodel_new(t);
     e->t = t;
     e->plain = tok_plain(t);
     e->kind = tok_split(t);
@@ -206,7 +206,7 @@ TokEnc *tokenc_new(const Tok *t)
 TokEnc *tokenc_share(TokEnc *from)
 {
     TokEnc *e = xcalloc(1, sizeof *e);
-    e->m = model_share(from->m);
+    e->m = encmodel_share(from->m);
     e->t = from->t, e->plain = from->plain, e->kind = from->kind, e->width = from->width;
     e->mask = from->mask, e->shift = from->shift;
     return e;
@@ -215,7 +215,7 @@ TokEnc *tokenc_share(TokEnc *from)
 void tokenc_free(TokEnc *e)
 {
     if (!e) return;
-    model_free(e->m);
+    encmodel_free(e->m);
     free(e->tab), free(e->seed), free(e->lng), free(e->room), free(e->tmp), free(e->walk.dead);
     piece_free(&e->piece), ids_free(&e->ids), buf_free(&e->fixed);
     free(e);

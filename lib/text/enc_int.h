@@ -7,13 +7,13 @@
 #define NO_ID UINT32_MAX
 
 typedef struct EncModel EncModel;               /* read-only once made; shared by threads */
-EncModel *model_new(const Tok *t);
-EncModel *model_share(EncModel *m);
-void model_free(EncModel *m);
-const Tok *model_tok(const EncModel *m);
+EncModel *encmodel_new(const Tok *t);
+EncModel *encmodel_share(EncModel *m);
+void encmodel_free(EncModel *m);
+const Tok *encmodel_tok(const EncModel *m);
 
 /* The merge of two tokens of a plain tokenizer, or NO_ID. */
-uint32_t model_pair(const EncModel *m, uint32_t a, uint32_t b);
+uint32_t encmodel_pair(const EncModel *m, uint32_t a, uint32_t b);
 
 /* out has room for n ids; returns how many. Plain tokenizers only:
  * scan: the lowest merge is searched for each time; n <= SCAN_MAX. O(n^2), quick where n is small.
@@ -28,7 +28,7 @@ size_t enc_walk(const EncModel *m, WalkRoom *r, const char *s, size_t n, uint32_
 struct WalkTables;
 struct WalkTables *walk_tables_new(const EncModel *m, const Tok *t);    /* NULL: cannot */
 void walk_tables_free(struct WalkTables *w);
-struct WalkTables *model_walk(const EncModel *m);
+struct WalkTables *encmodel_walk(const EncModel *m);
 
 /* For tests: an encoder whose table has 2^bits entries of pieces. */
 TokEnc *tokenc_sized(const Tok *t, int bits);

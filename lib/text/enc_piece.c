@@ -47,7 +47,7 @@ static inline uint32_t pair_get(const EncModel *m, uint32_t a, uint32_t b)
     }
 }
 
-uint32_t model_pair(const EncModel *m, uint32_t a, uint32_t b)
+uint32_t encmodel_pair(const EncModel *m, uint32_t a, uint32_t b)
 {
     return pair_get(m, a, b);
 }
@@ -82,7 +82,7 @@ static void pairs_make(EncModel *m, size_t merges)
     }
 }
 
-EncModel *model_new(const Tok *t)
+EncModel *encmodel_new(const Tok *t)
 {
     EncModel *m = xcalloc(1, sizeof *m);
     m->t = t;
@@ -93,13 +93,13 @@ EncModel *model_new(const Tok *t)
     return m;
 }
 
-EncModel *model_share(EncModel *m)
+EncModel *encmodel_share(EncModel *m)
 {
     atomic_fetch_add(&m->users, 1);
     return m;
 }
 
-void model_free(EncModel *m)
+void encmodel_free(EncModel *m)
 {
     if (atomic_fetch_sub(&m->users, 1) > 1) return;
     walk_tables_free(m->walk);
@@ -109,12 +109,12 @@ void model_free(EncModel *m)
     free(m);
 }
 
-const Tok *model_tok(const EncModel *m)
+const Tok *encmodel_tok(const EncModel *m)
 {
     return m->t;
 }
 
-struct WalkTables *model_walk(const EncModel *m)
+struct WalkTables *encmodel_walk(const EncModel *m)
 {
     return m->walk;
 }

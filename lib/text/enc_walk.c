@@ -111,7 +111,7 @@ static bool together(const EncModel *m, const struct WalkTables *w, uint32_t a, 
 {
     uint32_t limit = NO_ID;                     /* a merge across the border must not be below it */
     for (;;) {
-        uint32_t c = model_pair(m, a, b);
+        uint32_t c = encmodel_pair(m, a, b);
         if (c < limit) return false;
         if (a > b && a >= 256) {
             limit = a;
@@ -132,7 +132,7 @@ static bool is_dead(const WalkRoom *r, size_t i) { return r->dead[i / 64] >> (i 
 
 size_t enc_walk(const EncModel *m, WalkRoom *r, const char *s, size_t n, uint32_t *out)
 {
-    const struct WalkTables *w = model_walk(m);
+    const struct WalkTables *w = encmodel_walk(m);
     size_t words = n / 64 + 1, at = 0, count = 0;
     if (words > r->words) {
         free(r->dead);
