@@ -1,20 +1,21 @@
 /* bpe-train -- documents in, a tokenizer out.
  *
  * Reads until the text ends or suffices, counting distinct pieces; trains on the counts; writes. */
-#include "base/err.h"
 #include "base/io.h"
 #include "base/opt.h"
-#include "base/progress.h"
+#include "corpus.h"
 #include "text/bpe.h"
 #include "text/docs.h"
 #include "text/tok.h"
-#include "text/utf8.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
-static int vocab = 32768;
-static int64_t doc_cap = 10000, max_chars = 2000000000;
-static const char *output = "-", *merges_file;
+static int vocab = 32768, threads;
+static int64_t doc_cap = 10000, max_chars = 2000000000, min_count = 1, mem;
+static const char *output = "-", *merges_file, *counts_file, *old_file, *invalid = "replace", *tmpdir;
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
@@ -25,77 +26,45 @@ static const Opt opts[] = {
              "use the first N characters of a document; 0: all"),
     OPT_LONG(0, "max-chars", &max_chars, "N", 0, 1e15,
              "stop after the document that passes N characters; 0: never"),
+    OPT_LONG(0, "min-count", &min_count, "N", 1, 1e15, "leave out pieces that occur less often"),
+    OPT_STR(0, "continue-from", &old_file, "FILE", "keep the merges of this tokenizer, add more"),
+    OPT_STR(0, "counts", &counts_file, "FILE", "also write the counted pieces, an input next time"),
     OPT_STR(0, "merges", &merges_file, "FILE", "also write lines \"left right id\""),
+    OPT_CHOICE(0, "invalid", &invalid, "replace|error", "bytes that are not UTF-8"),
+    OPT_HEAD("Resources"),
+    OPT_INT('j', "threads", &threads, "N", 0, 1024, "threads; 0: one for each processor"),
+    OPT_LONG(0, "mem", &mem, "SIZE", 0, 1e15, "use about SIZE bytes of memory; 0: half of what there is"),
+    OPT_STR('T', "tmpdir", &tmpdir, "DIR", "for what exceeds it; default: $TMPDIR, /tmp"),
     OPT_END
 };
 
-typedef struct Corpus {
-    Pieces pieces;
-    uint64_t docs, chars, bytes;
-    Progress line;
-} Corpus;
-
-/* Bytes of the first cap characters of valid UTF-8. */
-static size_t crop(const char *s, size_t n, uint64_t cap)
+static void set_defaults(void)
 {
-    if (n <= cap)
-        return n;
-    size_t i = 0;
-    for (; i < n; i++)
-        if (((unsigned char)s[i] & 0xc0) != 0x80 && cap-- == 0)
-            break;
-    return i;
-}
-
-/* One text; false when there has been enough. */
-static bool add_text(Corpus *c, const char *s, size_t n)
-{
-    if (doc_cap)
-        n = crop(s, n, (uint64_t)doc_cap);
-    pieces_text(&c->pieces, s, n);
-    c->chars += utf8_count(s, n);
-    c->bytes += n;
-    progress(&c->line, c->bytes);
-    return !max_chars || c->chars <= (uint64_t)max_chars;
-}
-
-_Noreturn static void bad_message(DocReader *r, const Doc *d, int k, const char *why)
-{
-    die("%s: line %" PRIu64 ": message %d: %s", docs_name(r), d->line, k, why);
-}
-
-/* A conversation: each content, or each part of it, is a text by itself. */
-static bool add_messages(Corpus *c, DocReader *r, const Doc *d)
-{
-    int k = 1;
-    for (const Json *m = d->messages->child; m; m = m->next, k++) {
-        const Json *content = json_get(m, "content");
-        if (!content || (content->kind != J_STR && content->kind != J_ARR))
-            bad_message(r, d, k, "\"content\" is neither a string nor a list of parts");
-        if (content->kind == J_STR) {
-            if (!add_text(c, content->s, content->len))
-                return false;
-            continue;
-        }
-        for (const Json *part = content->child; part; part = part->next) {
-            const Json *text = json_get(part, "text");
-            if (!text || text->kind != J_STR)
-                bad_message(r, d, k, "a part without a \"text\" that is a string");
-            if (!add_text(c, text->s, text->len))
-                return false;
-        }
+    if (!threads) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        threads = n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
     }
-    return true;
+    if (!mem)
+        mem = (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
+    if (!tmpdir)
+        tmpdir = getenv("TMPDIR");
+    if (!tmpdir || !*tmpdir)
+        tmpdir = "/tmp";
 }
 
-static bool add_file(Corpus *c, const char *path)
+/* For tests: bytes of text that a thread is given at a time. */
+static size_t block_size(void)
 {
-    DocReader *r = docs_open(path);
-    bool more = true;
-    for (Doc d; more && doc_next(r, &d); c->docs++)
-        more = d.text ? add_text(c, d.text, d.len) : add_messages(c, r, &d);
-    docs_close(r);
-    return more;
+    const char *s = getenv("PIPEGPT_BLOCK");
+    return s ? (size_t)strtoull(s, NULL, 10) : 0;
+}
+
+static Tok *load_old(void)
+{
+    Tok *t = tok_load(old_file);
+    if (!tok_plain(t) || tok_split(t) != SPLIT_NANOCHAT)
+        die("%s: not a tokenizer that bpe-train could have made", old_file);
+    return t;
 }
 
 static void write_merges(const Bpe *b)
@@ -116,38 +85,90 @@ static void warn_if_short(const Bpe *b)
              "%zu ids, not %d", b->n, 256 + b->n + SP_COUNT, vocab);
 }
 
+/* Count all input. */
+static Pieces read_all(int n, char **path, CountInfo *info)
+{
+    Corpus c = { .doc_cap = (uint64_t)doc_cap, .max_chars = (uint64_t)max_chars,
+                 .invalid = strcmp(invalid, "error") ? DOCS_REPLACE : DOCS_STRICT,
+                 .line = { .what = "reading", .unit = "B" } };
+    double begin = now_seconds();
+    c.counter = counter_new(&(CountOptions){ .threads = threads, .mem = (size_t)mem,
+                                             .block = block_size(), .tmpdir = tmpdir });
+    bool more = true;
+    for (int i = 0; more && i < n; i++)
+        more = corpus_add(&c, path[i]);
+    if (n == 0)
+        corpus_add(&c, "-");
+    progress_end(&c.line);
+    if (!c.info.chars)
+        die("no text in %s", n == 0 ? "stdin" : n == 1 ? path[0] : "the files");
+    uint64_t total, distinct;
+    Pieces v = counter_end(c.counter, min_count, &total, &distinct);
+    if (c.bad)
+        warn("%" PRIu64 " stretches of bytes were not UTF-8 and became U+FFFD", c.bad);
+    note(1, "%" PRIu64 " documents, %" PRIu64 " characters, %" PRIu64 " bytes, %" PRIu64
+         " pieces, %" PRIu64 " of them distinct, %.1f s", c.info.docs, c.info.chars, c.info.bytes,
+         total, distinct, now_seconds() - begin);
+    *info = c.info;
+    return v;
+}
+
+static Bpe train(const Pieces *v)
+{
+    size_t want = (size_t)vocab - 256 - SP_COUNT;
+    Progress line = { .what = "merging", .unit = "merges", .total = want };
+    BpeOptions o = { .want = want, .line = &line };
+    Tok *old = old_file ? load_old() : NULL;
+    if (old) {
+        o.nfirst = tok_merges(old, &o.first);
+        if (o.nfirst > want)
+            die("%s: has %zu merges already, %d ids with the special tokens", old_file, o.nfirst,
+                tok_vocab(old));
+    }
+    size_t need = v->n * sizeof(Piece) + v->bytes.n + bpe_memory(v->n, v->bytes.n, want);
+    if (need > (size_t)mem)
+        warn("training takes about %zu MB, more than --mem; --min-count leaves out rare pieces",
+             need >> 20);
+    Bpe b = bpe_train_with(v, &o);
+    progress_end(&line);
+    tok_free(old);
+    return b;
+}
+
+static void write_counts(Pieces *v, const CountInfo *info)
+{
+    Out *o = out_open(counts_file, OUT_BINARY);
+    pieces_sort(v);
+    counts_write(o, v, info);
+    out_close(o);
+}
+
 int main(int argc, char **argv)
 {
     int n = opt_parse(argc, argv, "[options] [FILE ...]",
                       "Train a byte-pair tokenizer on documents (JSON Lines).", opts);
     double begin = now_seconds();
-    Out *o = out_open(output, OUT_BINARY);      /* now, not after an hour */
-    Corpus c = { .line = { .what = "reading", .unit = "B" } };
-    bool more = true;
-    for (int i = 1; more && i <= n; i++)
-        more = add_file(&c, argv[i]);
-    if (n == 0)
-        add_file(&c, "-");
-    progress_end(&c.line);
-    if (!c.chars)
-        die("no text in %s", n == 0 ? "stdin" : n == 1 ? argv[1] : "the files");
-    note(1, "%" PRIu64 " documents, %" PRIu64 " characters, %" PRIu64 " bytes, %" PRIu64
-         " pieces, %zu of them distinct, %.1f s", c.docs, c.chars, c.bytes, c.pieces.total,
-         c.pieces.n, now_seconds() - begin);
-
-    size_t want = (size_t)vocab - 256 - SP_COUNT;
-    Progress line = { .what = "merging", .unit = "merges", .total = want };
-    Bpe b = bpe_train(&c.pieces, want, &line);
-    progress_end(&line);
-    pieces_free(&c.pieces);
+    set_defaults();
+    if (old_file)
+        tok_free(load_old());                   /* before the work, so that errors come early */
+    Out *o = out_open(output, OUT_BINARY);      /* likewise */
+    CountInfo info;
+    Pieces v = read_all(n, argv + 1, &info);
+    if (counts_file)
+        write_counts(&v, &info);
+    Bpe b = train(&v);
+    pieces_free(&v);
     warn_if_short(&b);
     Tok *t = tok_from_merges((const uint32_t (*)[2])b.pair, b.n);
     tok_write(t, o);
     out_close(o);
     if (merges_file)
         write_merges(&b);
-    note(1, "%zu merges, the last of a pair that stood %" PRId64 " times; %d ids; %.1f s in all",
-         b.n, b.n ? b.count[b.n - 1] : 0, tok_vocab(t), now_seconds() - begin);
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    note(1, "%zu merges, the last of a pair that stood %" PRId64 " times; %d ids; %.1f s in all, "
+         "at most %ld MB", b.n, b.n ? b.count[b.n - 1] : 0, tok_vocab(t), now_seconds() - begin,
+         use.ru_maxrss / 1024);
     bpe_free(&b);
     tok_free(t);
     return 0;

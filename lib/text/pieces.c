@@ -1,57 +1,19 @@
-/* pieces.c -- see pieces.h: a hash table with open addressing, at most three quarters full. */
+/* pieces.c -- see pieces.h. */
 #include "text/pieces.h"
-#include "base/io.h"
 #include "text/split.h"
 #include <stdlib.h>
 #include <string.h>
-
-static void rehash(Pieces *v)
-{
-    size_t slots = v->slot ? size_mul(v->mask + 1, 2) : 1 << 12;
-    free(v->slot);
-    v->slot = xcalloc(slots, sizeof *v->slot);
-    v->mask = slots - 1;
-    for (size_t k = 0; k < v->n; k++) {
-        size_t i = v->p[k].hash & v->mask;
-        while (v->slot[i])
-            i = (i + 1) & v->mask;
-        v->slot[i] = (uint32_t)k + 1;
-    }
-}
-
-static Piece *append(Pieces *v, const char *s, size_t n, uint32_t hash)
-{
-    if (v->n == v->cap) {
-        v->cap = v->cap ? size_mul(v->cap, 2) : 1 << 12;
-        v->p = xreallocarray(v->p, v->cap, sizeof *v->p);
-    }
-    if (v->n >= UINT32_MAX - 1)
-        die("more than %zu distinct pieces: use less text", v->n);
-    Piece *p = &v->p[v->n++];
-    *p = (Piece){ .at = v->bytes.n, .len = (uint32_t)n, .hash = hash };
-    buf_add(&v->bytes, s, n);
-    return p;
-}
 
 void pieces_add(Pieces *v, const char *s, size_t n, int64_t count)
 {
     if (n > UINT32_MAX)
         die("a stretch of %zu bytes without a place to split it: less than 2^32 are possible", n);
-    if (v->n >= v->mask / 4 * 3)
-        rehash(v);
-    uint32_t hash = (uint32_t)xxh3(s, n), k;
-    size_t i = hash & v->mask;
-    Piece *p = NULL;
-    for (; (k = v->slot[i]); i = (i + 1) & v->mask) {
-        p = &v->p[k - 1];
-        if (p->hash == hash && p->len == n && !memcmp(v->bytes.s + p->at, s, n))
-            break;
+    if (v->n == v->cap) {
+        v->cap = v->cap < 4096 ? 4096 : size_add(v->cap, v->cap / 2);
+        v->p = xreallocarray(v->p, v->cap, sizeof *v->p);
     }
-    if (!k) {
-        p = append(v, s, n, hash);
-        v->slot[i] = (uint32_t)v->n;
-    }
-    p->count += count;
+    v->p[v->n++] = (Piece){ .at = v->bytes.n, .count = count, .len = (uint32_t)n };
+    buf_add(&v->bytes, s, n);
     v->total += (uint64_t)count;
 }
 
@@ -63,9 +25,33 @@ void pieces_text(Pieces *v, const char *s, size_t n)
     }
 }
 
+/* By bytes, a prefix first. */
+static int by_bytes(const void *x, const void *y, void *bytes)
+{
+    const Piece *a = x, *b = y;
+    const char *s = bytes;
+    uint32_t n = a->len < b->len ? a->len : b->len;
+    int c = memcmp(s + a->at, s + b->at, n);
+    return c ? c : (a->len > b->len) - (a->len < b->len);
+}
+
+void pieces_sort(Pieces *v)
+{
+    if (v->n > 1)
+        qsort_r(v->p, v->n, sizeof *v->p, by_bytes, v->bytes.s);
+    size_t n = 0;
+    for (size_t k = 0; k < v->n; k++) {
+        if (n && !by_bytes(&v->p[n - 1], &v->p[k], v->bytes.s))
+            v->p[n - 1].count += v->p[k].count;
+        else
+            v->p[n++] = v->p[k];
+    }
+    v->n = n;
+}
+
 void pieces_free(Pieces *v)
 {
-    free(v->p), free(v->slot);
+    free(v->p);
     buf_free(&v->bytes);
     *v = (Pieces){0};
 }

@@ -1,22 +1,24 @@
-/* pieces.h -- counting the distinct pieces of a corpus: what a tokenizer is trained on.
+/* pieces.h -- distinct pieces of a corpus and how often they occur: what a tokenizer is trained on.
  *
- * {0} is empty. Pieces are kept in the order of first appearance. Memory follows the number and
- * length of distinct pieces: about 40 bytes each, and their bytes. Dies when memory runs out. */
+ * {0} is empty. Dies when memory runs out. Memory: 24 bytes a piece, and its bytes. */
 #ifndef TEXT_PIECES_H
 #define TEXT_PIECES_H
 #include "base/buf.h"
 
-typedef struct Piece { size_t at; int64_t count; uint32_t len, hash; } Piece;  /* bytes.s[at..] */
+typedef struct Piece { size_t at; int64_t count; uint32_t len; } Piece;     /* bytes.s[at..] */
 
 typedef struct Pieces {
     Piece *p; size_t n, cap;
     Buf bytes;
-    uint32_t *slot; size_t mask;        /* index + 1 by hash, 0 is empty; slots - 1 */
-    uint64_t total;                     /* pieces counted, repeated ones included */
+    uint64_t total;                     /* the sum of the counts */
 } Pieces;
 
+/* Append a piece. Nothing looks for an equal one: count.h counts. (Training on a list with repeated
+ * pieces gives what training on their sums gives.) */
 void pieces_add(Pieces *v, const char *s, size_t n, int64_t count);
-void pieces_text(Pieces *v, const char *s, size_t n);   /* split valid UTF-8, count the pieces */
+void pieces_text(Pieces *v, const char *s, size_t n);   /* split valid UTF-8, append each piece */
+/* By bytes, a prefix before what it begins; equal ones become one. */
+void pieces_sort(Pieces *v);
 void pieces_free(Pieces *v);
 
 #endif

@@ -75,8 +75,10 @@ static bool agree(uint64_t seed)
             v.id[v.n][i] = (unsigned char)p.bytes.s[p.p[k].at + (size_t)i];
     }
     int want = (int)rng_below(&r, MAXM + 1);
+    int64_t tau = (int64_t[]){ 0, 1, 3, 20, 4000000000 }[rng_below(&r, 5)];
     naive_train(&v, want);
-    Bpe b = bpe_train(&p, (size_t)want, NULL);
+    Bpe b = bpe_train_with(&p, &(BpeOptions){ .want = (size_t)want, .tau = tau, .wide = seed & 1,
+                                              .max_word = (int[]){ 0, 1, 6 }[seed % 3] });
     bool good = b.n == (size_t)v.merges && b.end == (v.merges < want ? BPE_NO_PAIRS : BPE_ALL);
     for (size_t k = 0; good && k < b.n; k++)
         good =
@@ -169,35 +171,6 @@ static void long_piece(void)
     free(s);
 }
 
-/* Counting: many keys, empty of collisions or not, agree with what went in. */
-static void counting(void)
-{
-    Pieces p = {0};
-    enum { N = 30000 };
-    for (int round = 0; round < 3; round++)
-        for (uint32_t i = 0; i < N; i++)
-            pieces_add(&p, (char *)&i, 1 + i % 4, 1 + (int64_t)(i % 5));
-    uint64_t total = 0;
-    bool good = true;
-    for (size_t k = 0; k < p.n; k++) {
-        total += (uint64_t)p.p[k].count;
-        good = good && p.p[k].len >= 1 && p.p[k].len <= 4;
-    }
-    static char seen1[256], seen2[65536];
-    size_t distinct = 0;
-    for (uint32_t i = 0; i < N; i++) {
-        if (i % 4 == 0) distinct += !seen1[i & 255], seen1[i & 255] = 1;
-        else if (i % 4 == 1) distinct += !seen2[i], seen2[i] = 1;
-        else distinct++;
-    }
-    ok(good && p.n == distinct && total == p.total && total == 3 * 3 * N, "%zu distinct pieces",
-       p.n);
-    pieces_free(&p);
-    pieces_text(&p, "it's it's", 9);
-    ok(p.n == 3 && p.total == 4 && p.p[1].count == 2, "text is split, then counted");
-    pieces_free(&p);
-}
-
 int main(void)
 {
     by_hand();
@@ -208,6 +181,5 @@ int main(void)
     ok(!bad, "%d random corpora against a full recount", n);
     order();
     long_piece();
-    counting();
     return done();
 }

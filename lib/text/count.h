@@ -1,0 +1,26 @@
+/* count.h -- counting the distinct pieces of texts, with several threads and bounded memory.
+ *
+ * One thread feeds; texts are collected in blocks, which other threads split and count, and the
+ * feeder too when they are behind. The counts do not depend on threads, blocks, or what had to go
+ * to disk on the way. Memory: `mem` and about 3 MB a thread, the longest text excepted; what is
+ * more goes to sorted runs in tmpdir. */
+#ifndef TEXT_COUNT_H
+#define TEXT_COUNT_H
+#include "text/pieces.h"
+
+typedef struct CountOptions {
+    int threads;                /* counting, the feeder among them; at least 1 */
+    size_t mem;                 /* bytes */
+    size_t block;               /* bytes of text handed to a thread at a time; 0: the best value */
+    const char *tmpdir;
+} CountOptions;
+
+typedef struct Counter Counter;
+Counter *counter_new(const CountOptions *o);
+void counter_text(Counter *c, const char *s, size_t n);     /* valid UTF-8; copied */
+void counter_add(Counter *c, const char *s, size_t n, int64_t count);       /* one piece */
+/* The pieces that occur min_count times or more, in no particular order; *total the sum of all
+ * counts, *distinct how many different ones there were. Dies if the list passes `mem`. */
+Pieces counter_end(Counter *c, int64_t min_count, uint64_t *total, uint64_t *distinct);
+
+#endif
