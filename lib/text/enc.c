@@ -116,7 +116,7 @@ static inline size_t home_of(const TokEnc *e, uint64_t lo, uint64_t hi)
 }
 
 /* The entry of the key, or the empty one where it would go. The line of its home comes first. */
-static inline Entry *entry_of(const TokEnc *e, uint64_t lo, uint64_t hi)
+static Entry *entry_of(const TokEnc *e, uint64_t lo, uint64_t hi)
 {
     for (size_t i = home_of(e, lo, hi); ; i = (i + 2) & e->mask) {
         Entry *p = &e->tab[i], *q = &e->tab[i ^ 1];
@@ -294,16 +294,24 @@ static size_t encode_piece(TokEnc *e, const char *s, size_t n, void *out, size_t
     return got;
 }
 
-/* A short piece that the table did not have; p is where it would go. Returns how many ids. */
+/* A short piece that is not in the line of its home, or that has 0 ids there. Returns how many ids. */
 static __attribute__((noinline))
-size_t encode_new(TokEnc *e, Entry *p, const char *s, size_t n, void *out, size_t at, int width)
+size_t encode_rare(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
 {
     uint64_t lo, hi;
-    size_t most = e->width == 2 ? 7 : 3;
-    const uint32_t *id;
-    size_t got = by_merging(e, s, n, &id);
-    for (size_t i = 0; i < got; i++) put(out, width, at + i, id[i]);
     key_of(s, n, &lo, &hi);
+    Entry *p = entry_of(e, lo, hi);
+    size_t most = e->width == 2 ? 7 : 3;
+    size_t got = !p->hi ? 0 : e->width == 2 ? p->w2.n : p->w4.n;
+    const uint32_t *id;
+    if (got) {
+        for (size_t i = 0; i < got; i++)
+            put(out, width, at + i, e->width == 2 ? p->w2.id[i] : p->w4.id[i]);
+        return got;
+    }
+    if (p->hi) return encode_piece(e, s, n, out, at, width);
+    got = by_merging(e, s, n, &id);
+    for (size_t i = 0; i < got; i++) put(out, width, at + i, id[i]);
     if (4 * e->used >= 3 * e->mask) {
         table_wipe(e);
         p = entry_of(e, lo, hi);
@@ -330,39 +338,62 @@ static const uint64_t low_mask[16][2] = {
 typedef uint16_t Half8 __attribute__((vector_size(16)));
 typedef uint32_t Word8 __attribute__((vector_size(32)));
 
-/* Pieces s + (k ? end[k - 1] : 0) .. s + end[k]; 16 bytes may be read from s + safe and before. out has
- * room for 8 ids more than the pieces become. Returns how many ids are in out. cw is the width of ids
- * in the table, ow that in out. */
+typedef struct Ahead { uint64_t lo, hi; size_t home; } Ahead;
+enum { AHEAD = 32 };            /* pieces whose entries are asked for before they are looked at */
+
+/* Keys of pieces from `from` on, and their entries on the way to the cache. 16 bytes may be read from
+ * s + safe and before. A piece that is no key has hi = 0. */
 static inline __attribute__((always_inline))
-size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
-                     void *out, size_t at, const int cw, const int ow)
+void look_ahead(const TokEnc *e, Ahead *a, const char *s, size_t from, ptrdiff_t safe,
+                const uint32_t *end, size_t count)
 {
-    size_t from = 0;
+    const Entry *tab = e->tab;
+    const int shift = e->shift;
     for (size_t k = 0; k < count; k++) {
         const char *p = s + from;
         size_t n = end[k] - from;
         uint64_t lo, hi;
-        bool far = (ptrdiff_t)from <= safe;
-        from = end[k];
+        a[k] = (Ahead){0};
         if (__builtin_expect(n > KEY, 0)) {
-            at += encode_piece(e, p, n, out, at, ow);
+            from = end[k];
             continue;
         }
-        if (__builtin_expect(far, 1)) {
+        if (__builtin_expect((ptrdiff_t)from <= safe, 1)) {
             memcpy(&lo, p, 8), memcpy(&hi, p + 8, 8);
             lo &= low_mask[n][0], hi &= low_mask[n][1];
             hi |= (uint64_t)n << 56;
         } else {
             key_of(p, n, &lo, &hi);
         }
-        Entry *x = entry_of(e, lo, hi);
-        if (__builtin_expect(!x->hi, 0)) {
-            at += encode_new(e, x, p, n, out, at, ow);
-            continue;
-        }
+        from = end[k];
+        a[k].lo = lo, a[k].hi = hi;
+        a[k].home = (size_t)((lo * 0x9e3779b97f4a7c15u ^ hi * 0xd6e8feb86659fd93u) >> shift);
+        __builtin_prefetch(&tab[a[k].home]);
+    }
+}
+
+/* Pieces s + (k ? end[k - 1] : 0) .. s + end[k]; out has room for 8 ids more than they become. Returns
+ * how many ids are in out. cw is the width of ids in the table, ow that in out. */
+static inline __attribute__((always_inline))
+size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
+                     void *out, size_t at, const int cw, const int ow)
+{
+    Ahead ahead[AHEAD];
+    Entry *const tab = e->tab;
+    size_t from = 0;
+    for (size_t k = 0; k < count; k++) {
+        const Ahead *a = &ahead[k % AHEAD];
+        if (k % AHEAD == 0)
+            look_ahead(e, ahead, s, from, safe, end + k, count - k < AHEAD ? count - k : AHEAD);
+        size_t start = from;
+        from = end[k];
+        const Entry *x = &tab[a->home], *y = &tab[a->home ^ 1];
+        bool first = (x->lo == a->lo) & (x->hi == a->hi), second = (y->lo == a->lo) & (y->hi == a->hi);
+        x = first ? x : y;
         size_t got = cw == 2 ? x->w2.n : x->w4.n;
-        if (__builtin_expect(!got, 0)) {
-            at += encode_piece(e, p, n, out, at, ow);
+        if (__builtin_expect(!(first | second) | !got | !a->hi, 0)) {
+            if (a->hi) at += encode_rare(e, s + start, from - start, out, at, ow);
+            else at += encode_piece(e, s + start, from - start, out, at, ow);
             continue;
         }
         if (cw == 2 && ow == 2) {
