@@ -2,6 +2,7 @@
 # make setup         install what the build and the tests need (Debian, Ubuntu: root or sudo)
 # make check         all tests; ends with "N passed, N failed"
 # make check-asan    the same under the address and undefined-behaviour sanitizers
+# make check-fuzz    fuzz every reader of files, FUZZ_SECONDS=10 each; libFuzzer if clang has it
 # make demo          the whole pipe on a small text made here: train a GPT, sample from it
 # make bench         measure kernels and steps against this machine's own roof
 # make install       PREFIX=/usr/local; DESTDIR is honoured
@@ -154,6 +155,31 @@ check-asan:
 	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
 	  CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all" check
 
+# tests/fuzz/NAME.c is linked with driver.c (plain mutation) and, where clang can, with libFuzzer.
+FUZZ_SECONDS ?= 10
+FUZZ     := $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c))
+FUZZBIN  := $(FUZZ:%.c=$(BUILD)/%)
+LIBTEXT  := $(BUILD)/libtext.a
+WRAP     := -Wl,--wrap=die,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+guarded   = $(if $(shell grep -lE '"(guard|toks)\.h"' $<),$(WRAP))
+$(LIBTEXT): $(PLAIN:%.c=$(BUILD)/%.o)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(FUZZBIN): $(BUILD)/%: %.c tests/fuzz/driver.c $(wildcard tests/fuzz/*.h) $(LIBTEXT)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests/fuzz $(LDFLAGS) -o $@ $< tests/fuzz/driver.c $(LIBTEXT) $(guarded) $(LDLIBS)
+$(FUZZBIN:=.lf): $(BUILD)/%.lf: %.c $(wildcard tests/fuzz/*.h) $(LIBTEXT)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -Itests/fuzz $(LDFLAGS) -o $@ $< $(LIBTEXT) $(guarded) $(LDLIBS)
+fuzz-run: $(FUZZBIN) $(if $(LIBFUZZER),$(FUZZBIN:=.lf))
+	@tests/fuzz/run $(FUZZ_SECONDS) $(FUZZBIN)
+check-fuzz:
+	@echo 'int LLVMFuzzerTestOneInput(const char *s, long n); int LLVMFuzzerTestOneInput(const char *s, long n) { return s && n < 0; }' | \
+	  clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null && \
+	  set -- CC=clang LIBFUZZER=1 CFLAGS="$(SANITIZE) -fsanitize=fuzzer-no-link" || set -- CFLAGS="$(SANITIZE)"; \
+	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz OMP=0 CUDA=0 "$$@" fuzz-run
+
 demo: $(BIN)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" share/demo/demo.sh
 
@@ -182,7 +208,7 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
-.PHONY: all check check-one check-asan demo bench install uninstall clean FORCE
+.PHONY: all check check-one check-asan check-fuzz fuzz-run demo bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 endif
