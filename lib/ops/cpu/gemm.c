@@ -8,7 +8,7 @@
  */
 #include "ops/cpu/kernel.h"
 
-enum { KC = 256, MC = MR * (144 / MR), NC = 3072, GROUP = 8 };
+enum { KC = 384, MC = MR * (144 / MR), NC = 3072, GROUP = 8 };
 _Static_assert(NC % NR == 0, "whole panels");
 
 static real *buf_a(char *work, int tid) { return (real *)work + (int64_t)KC * NC + (int64_t)tid * KC * MC; }
@@ -39,8 +39,9 @@ static void pack_b(real *p, const Gemm *g, int j, int k0, int k)
 static void tile(const Gemm *g, const real *a, const real *b, int k, int64_t at, int rows, int cols, int first)
 {
     Vec s[MR][2];
-    mul(s, a, 1, MR, b, NR, k);
     real *c = g->c + at;
+    for (int i = 0; i < rows; i++) __builtin_prefetch(c + i * g->ldc, 1);
+    mul(s, a, 1, MR, b, NR, k);
     const real *d = first ? g->d + at : c;
     real beta = first ? g->beta : 1, alpha = g->alpha;
     if (rows == MR && cols == NR && beta == 0)
