@@ -37,6 +37,7 @@ struct TokEnc {
     SplitKind kind;
     int width;                  /* of ids in Entry */
     Entry *tab; size_t mask, used, seeds;
+    bool all_seeded;            /* no token of up to KEY bytes is missing there */
     int shift;
     uint64_t *seed;             /* a bit per entry of tab: a token, not to be forgotten */
     Long *lng; size_t nlong;
@@ -152,11 +153,16 @@ static void table_seed(TokEnc *e)
 {
     size_t most = (e->mask + 1) / 8 * 3;
     if (!e->plain) return;
-    for (int id = 0; id < tok_vocab(e->t) && e->seeds < most; id++) {
+    e->all_seeded = true;
+    for (int id = 0; id < tok_vocab(e->t); id++) {
         uint64_t lo, hi;
         size_t n;
         const char *s = tok_bytes(e->t, id, &n);
         if (tok_is_special(e->t, id) || n > KEY) continue;
+        if (e->seeds == most) {
+            e->all_seeded = false;
+            break;
+        }
         key_of(s, n, &lo, &hi);
         Entry *p = entry_of(e, lo, hi);
         entry_fill(e, p, lo, hi, &(uint32_t){ (uint32_t)id }, 1);
@@ -227,7 +233,7 @@ void tokenc_free(TokEnc *e)
 static size_t by_merging(TokEnc *e, const char *s, size_t n, const uint32_t **id)
 {
     if (e->plain) {
-        int whole = tok_find(e->t, s, n);
+        int whole = n <= KEY && e->all_seeded ? -1 : tok_find(e->t, s, n);
         if (n > e->ntmp) {
             e->ntmp = grown(e->ntmp, 0, n);
             free(e->tmp);

@@ -27,6 +27,28 @@ struct WalkTables {
     const uint32_t (*pair)[2];
 };
 
+/* No merge with an id below `limit` is made across the border of a and b. */
+static bool together(const EncModel *m, const uint32_t (*pair)[2], uint32_t a, uint32_t b,
+                     uint32_t limit)
+{
+    for (;;) {
+        uint32_t c = encmodel_pair(m, a, b);
+        if (c < limit) return false;
+        if (a > b && a >= 256) {
+            limit = a;
+            a = pair[a - 256][1];
+        } else if (b >= 256) {
+            limit = b + 1;
+            b = pair[b - 256][0];
+        } else if (a >= 256) {
+            limit = a;
+            a = pair[a - 256][1];
+        } else {
+            return true;
+        }
+    }
+}
+
 static Edge *edge_slot(const struct WalkTables *w, uint32_t from, uint32_t byte)
 {
     uint64_t h = ((uint64_t)from << 8 | byte) * 0x9e3779b97f4a7c15u;
@@ -38,7 +60,7 @@ static Edge *edge_slot(const struct WalkTables *w, uint32_t from, uint32_t byte)
 
 static void insert(struct WalkTables *w, const char *s, size_t n, uint32_t id)
 {
-    uint32_t at = 0, best = NO_ID;
+    uint32_t at = 0;
     for (size_t i = 0; i < n; i++) {
         Edge *e = edge_slot(w, at, (unsigned char)s[i]);
         if (!e->to) {
@@ -46,23 +68,32 @@ static void insert(struct WalkTables *w, const char *s, size_t n, uint32_t id)
             w->token[w->nodes] = NO_ID;
         }
         at = e->to;
-        if (i + 1 < n && w->token[at] != NO_ID) best = w->token[at];
     }
     w->token[at] = id;
-    w->shorter[id] = best;
 }
 
-typedef struct ByLen { uint32_t id, len; } ByLen;
-
-static int by_len(const void *x, const void *y)
+static uint32_t longest(const struct WalkTables *w, const char *s, size_t n)
 {
-    const ByLen *a = x, *b = y;
-    return a->len != b->len ? (a->len > b->len) - (a->len < b->len) : (a->id > b->id) - (a->id < b->id);
+    uint32_t at = w->root[(unsigned char)s[0]], best = w->token[at];
+    for (size_t i = 1; i < n && (at = edge_slot(w, at, (unsigned char)s[i])->to); i++)
+        if (w->token[at] != NO_ID) best = w->token[at];
+    return best;
+}
+
+/* Which tokens are the encoding of their own bytes? Others are never made by merging. */
+static uint8_t *reached(const EncModel *m, const uint32_t (*pair)[2], size_t ids)
+{
+    uint8_t *yes = xmalloc(ids);
+    memset(yes, 1, 256);
+    for (uint32_t id = 256; id < ids; id++) {
+        uint32_t a = pair[id - 256][0], b = pair[id - 256][1];
+        yes[id] = yes[a] && yes[b] && together(m, pair, a, b, id);
+    }
+    return yes;
 }
 
 struct WalkTables *walk_tables_new(const EncModel *m, const Tok *t)
 {
-    (void)m;
     const uint32_t (*pair)[2];
     size_t ids = 256 + tok_merges(t, &pair), total = 0, slots = 1024;
     const int32_t *len = tok_byte_lengths(t);
@@ -77,16 +108,15 @@ struct WalkTables *walk_tables_new(const EncModel *m, const Tok *t)
     w->len = len;
     w->pair = pair;
     w->token[0] = NO_ID;
-    ByLen *order = xreallocarray(NULL, ids, sizeof *order);     /* beginnings before their tokens */
-    for (size_t i = 0; i < ids; i++) order[i] = (ByLen){ (uint32_t)i, (uint32_t)len[i] };
-    qsort(order, ids, sizeof *order, by_len);
-    for (size_t i = 0; i < ids; i++) {
-        size_t n;
-        const char *s = tok_bytes(t, (int)order[i].id, &n);
-        insert(w, s, n, order[i].id);
-    }
-    free(order);
+    uint8_t *yes = reached(m, pair, ids);
+    for (size_t i = 0, n; i < ids; i++)
+        if (yes[i]) insert(w, tok_bytes(t, (int)i, &n), (size_t)len[i], (uint32_t)i);
     for (uint32_t c = 0; c < 256; c++) w->root[c] = edge_slot(w, 0, c)->to;
+    for (size_t i = 0, n; i < ids; i++) {
+        const char *s = tok_bytes(t, (int)i, &n);
+        w->shorter[i] = n > 1 ? longest(w, s, n - 1) : NO_ID;
+    }
+    free(yes);
     return w;
 }
 
@@ -97,35 +127,6 @@ void walk_tables_free(struct WalkTables *w)
     free(w->token);
     free(w->shorter);
     free(w);
-}
-
-static uint32_t longest(const struct WalkTables *w, const char *s, size_t n)
-{
-    uint32_t at = w->root[(unsigned char)s[0]], best = w->token[at];
-    for (size_t i = 1; i < n && (at = edge_slot(w, at, (unsigned char)s[i])->to); i++)
-        if (w->token[at] != NO_ID) best = w->token[at];
-    return best;
-}
-
-static bool together(const EncModel *m, const struct WalkTables *w, uint32_t a, uint32_t b)
-{
-    uint32_t limit = NO_ID;                     /* a merge across the border must not be below it */
-    for (;;) {
-        uint32_t c = encmodel_pair(m, a, b);
-        if (c < limit) return false;
-        if (a > b && a >= 256) {
-            limit = a;
-            a = w->pair[a - 256][1];
-        } else if (b >= 256) {
-            limit = b + 1;
-            b = w->pair[b - 256][0];
-        } else if (a >= 256) {
-            limit = a;
-            a = w->pair[a - 256][1];
-        } else {
-            return true;
-        }
-    }
 }
 
 static bool is_dead(const WalkRoom *r, size_t i) { return r->dead[i / 64] >> (i % 64) & 1; }
@@ -143,7 +144,7 @@ size_t enc_walk(const EncModel *m, WalkRoom *r, const char *s, size_t n, uint32_
     uint32_t id = longest(w, s, n);
     while (at < n) {
         while (id != NO_ID && (is_dead(r, at + (size_t)w->len[id]) ||
-                               (count && !together(m, w, out[count - 1], id))))
+                               (count && !together(m, w->pair, out[count - 1], id, NO_ID))))
             id = w->shorter[id];
         if (id != NO_ID) {
             out[count++] = id;

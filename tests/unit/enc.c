@@ -1,0 +1,240 @@
+/* The encoder: its ways to encode a piece against the rule and each other, its tables when they
+ * overflow, both widths, every border of the text. */
+#include "tap.h"
+#include "base/rng.h"
+#include "base/io.h"
+#include "text/bpe.h"
+#include "text/enc.h"
+#include "text/enc_int.h"
+#include "text/split.h"
+#include "text/utf8.h"
+
+typedef uint32_t Merge[2];
+static Rng rng;
+static uint64_t below(uint64_t n) { return rng_below(&rng, n); }
+
+/* ---- tokenizers --------------------------------------------------------------------- */
+
+/* Any merges, also such as no training gives: tokens that merging does not reach are among them. */
+static Tok *wild(int letters, int merges)
+{
+    Merge m[400];
+    char (*text)[64] = xcalloc(700, sizeof *text);
+    int len[700], ids = 256;
+    for (int i = 0; i < 256; i++) text[i][0] = (char)i, len[i] = 1;
+    for (int tries = 0; ids < 256 + merges && tries < 20000; tries++) {
+        uint64_t a = below((uint64_t)(ids - 256 + letters)), b = below((uint64_t)(ids - 256 + letters));
+        a = a < (uint64_t)letters ? 'a' + a : a - (uint64_t)letters + 256;
+        b = b < (uint64_t)letters ? 'a' + b : b - (uint64_t)letters + 256;
+        if (len[a] + len[b] > 12) continue;
+        memcpy(text[ids], text[a], (size_t)len[a]);
+        memcpy(text[ids] + len[a], text[b], (size_t)len[b]);
+        len[ids] = len[a] + len[b];
+        bool there = false;
+        for (int k = 256; k < ids; k++)
+            there = there || (len[k] == len[ids] && !memcmp(text[k], text[ids], (size_t)len[k]));
+        if (there) continue;
+        m[ids - 256][0] = (uint32_t)a, m[ids - 256][1] = (uint32_t)b;
+        ids++;
+    }
+    free(text);
+    return tok_from_merges((const Merge *)m, (size_t)(ids - 256));
+}
+
+/* Merges in the order in which they help: doubles, then what is left; ids past 65,535. */
+static Tok *large(void)
+{
+    enum { N = 70000 };
+    Merge *m = xreallocarray(NULL, N, sizeof *m);
+    size_t n = 0;
+    for (uint32_t a = 0; a < 256 && n < 65536; a++)
+        for (uint32_t b = 0; b < 256; b++) m[n][0] = a, m[n][1] = b, n++;
+    while (n < N) m[n][0] = (uint32_t)(n - 65536) % 26 + 'a', m[n][1] = 256 + ('a' << 8) + (uint32_t)(n - 65536) / 26, n++;
+    Tok *t = tok_from_merges((const Merge *)m, n);
+    free(m);
+    return t;
+}
+
+static Tok *ascii(void)
+{
+    static const Merge m[] = { {' ', 't'}, {'h', 'e'}, {256, 257}, {'i', 'n'}, {'a', 'n'}, {260, 'd'},
+        {' ', 'a'}, {'o', 'n'}, {259, 'g'}, {'e', 'r'}, {0xe6, 0x97}, {266, 0xa5}, {0xe6, 0x9c},
+        {' ', ' '}, {269, 269}, {270, 270}, {'1', '2'}, {'x', 'x'}, {273, 273}, {274, 274} };
+    return tok_from_merges(m, sizeof m / sizeof *m);
+}
+
+/* ---- the rule ---------------------------------------------------------------------- */
+
+static void naive(const Tok *t, const char *s, size_t n, Ids *out)
+{
+    Ids v = {0};
+    for (size_t i = 0; i < n; i++) ids_add(&v, (unsigned char)s[i]);
+    for (;;) {
+        int best = -1;
+        size_t at = 0;
+        for (size_t i = 0; i + 1 < v.n; i++) {
+            int m = tok_pair(t, v.id[i], v.id[i + 1]);
+            if (m >= 0 && (best < 0 || m < best)) best = m, at = i;
+        }
+        if (best < 0) break;
+        v.id[at] = (uint32_t)best;
+        memmove(v.id + at + 1, v.id + at + 2, (v.n - at - 2) * sizeof *v.id);
+        v.n--;
+    }
+    for (size_t i = 0; i < v.n; i++) ids_add(out, v.id[i]);
+    ids_free(&v);
+}
+
+static void naive_text(const Tok *t, const char *s, size_t n, Ids *out)
+{
+    for (size_t i = 0, next; i < n; i = next) {
+        next = split_kind_next(tok_split(t), s, n, i);
+        int whole = tok_find(t, s + i, next - i);
+        if (whole >= 0) ids_add(out, (uint32_t)whole);
+        else naive(t, s + i, next - i, out);
+    }
+}
+
+static bool same(const uint32_t *a, size_t n, const Ids *b)
+{
+    return n == b->n && (n == 0 || !memcmp(a, b->id, n * sizeof *a));
+}
+
+/* ---- pieces -------------------------------------------------------------------------- */
+
+static void piece_ways(void)
+{
+    int scan = 0, walk = 0, heap = 0, rounds = 0, unreached = 0;
+    uint32_t out[1000];
+    WalkRoom room = {0};
+    PieceRoom heap_room = {0};
+    for (int k = 0; k < 300; k++) {
+        int letters = 1 + (int)below(4);
+        Tok *t = wild(letters, 1 + (int)below(k % 3 ? 40 : 300));
+        EncModel *m = encmodel_new(t);
+        if (!walk_can(m)) walk++;
+        for (int i = 0; i < 40; i++, rounds++) {
+            char s[1000];
+            size_t n = i < 30 ? 1 + below(SCAN_MAX) : 1 + below(sizeof s);
+            for (size_t j = 0; j < n; j++) s[j] = (char)('a' + below((uint64_t)letters + (i == 7)));
+            if (i % 10 == 9) memset(s, 'a', n);
+            Ids want = {0}, got = {0};
+            naive(t, s, n, &want);
+            if (n <= SCAN_MAX) scan += !same(out, enc_scan(m, s, n, out), &want);
+            walk += !same(out, enc_walk(m, &room, s, n, out), &want);
+            int whole = tok_find(t, s, n);
+            tok_piece(t, &heap_room, s, n, &got);
+            if (whole < 0) heap += !same(got.id, got.n, &want);
+            else unreached += want.n > 1;
+            ids_free(&want), ids_free(&got);
+        }
+        encmodel_free(m), tok_free(t);
+    }
+    ok(!scan, "%d pieces by scanning for the lowest merge (%d wrong)", rounds, scan);
+    ok(!walk, "by walking (%d wrong)", walk);
+    ok(!heap, "with the heap (%d wrong)", heap);
+    ok(unreached > 0, "%d of them tokens that merging does not reach", unreached);
+    free(room.dead), piece_free(&heap_room);
+}
+
+static void long_pieces(void)
+{
+    Tok *t = ascii();
+    EncModel *m = encmodel_new(t);
+    enum { N = 3 << 20 };
+    char *s = xmalloc(N);
+    uint32_t *out = xreallocarray(NULL, N, sizeof *out);
+    WalkRoom room = {0};
+    PieceRoom heap = {0};
+    int wrong = 0;
+    walk_can(m);
+    for (int kind = 0; kind < 3; kind++) {
+        for (size_t i = 0; i < N; i++)
+            s[i] = kind == 0 ? 'x' : kind == 1 ? ' ' : (char)"theandinger"[below(11)];
+        Ids want = {0};
+        tok_piece(t, &heap, s, N, &want);
+        wrong += !same(out, enc_walk(m, &room, s, N, out), &want);
+        ids_free(&want);
+    }
+    ok(!wrong, "pieces of 3 MB: walk and heap agree");
+    free(s), free(out), free(room.dead), piece_free(&heap), encmodel_free(m), tok_free(t);
+}
+
+/* ---- texts ----------------------------------------------------------------------------- */
+
+static const char *const words[] = {
+    "the", " the", " and", "and", " in", "ing", " thing", "xx", "xxxxxxxx", " ", "  ", "\n", "\r\n",
+    "\t", "12", "123", "1", "'s", "'", "...", "!", "\xe6\x97\xa5", "\xe6\x9c\xac", "\xc3\xa9", "e",
+    "\xf0\x9f\x98\x80", "<|bos|>", "internationalization", "z", "\xe3\x80\x80", "_", "    ", "aaaa" };
+
+static void put_text(Buf *b, uint64_t n)
+{
+    buf_clear(b);
+    buf_str(b, "");
+    while (n--) buf_str(b, words[below(sizeof words / sizeof *words)]);
+}
+
+/* Encoders with a table so small that it is wiped all the time, and with the usual one. */
+static void texts(Tok *t, const char *name, int count)
+{
+    TokEnc *small = tokenc_sized(t, 8), *usual = tokenc_new(t), *other = tokenc_share(usual);
+    Buf b = {0};
+    int wrong = 0;
+    for (int k = 0; k < count; k++) {
+        put_text(&b, k % 5 ? below(40) : below(1500));
+        char *s = xmalloc(b.n + !b.n);                  /* its end is the end of the memory */
+        memcpy(s, b.s, b.n);
+        Ids want = {0}, got = {0};
+        naive_text(t, s, b.n, &want);
+        tok_encode(k % 2 ? usual : other, s, b.n, &got);
+        wrong += !same(got.id, got.n, &want);
+        for (int width = tok_vocab(t) <= 65536 ? 2 : 4; width <= 4; width += 2) {
+            TokOut out = { .width = width };
+            tokout_add(&out, 7);
+            tok_encode_valid(small, s, b.n, &out);
+            bool good = out.n == want.n + 1;
+            for (size_t i = 0; good && i < want.n; i++)
+                good = want.id[i] == (width == 2 ? ((uint16_t *)out.id)[i + 1] : ((uint32_t *)out.id)[i + 1]);
+            wrong += !good;
+            tokout_free(&out);
+        }
+        free(s), ids_free(&want), ids_free(&got);
+    }
+    ok(!wrong, "%s: %d texts (%d wrong)", name, count, wrong);
+    buf_free(&b), tokenc_free(small), tokenc_free(usual), tokenc_free(other), tok_free(t);
+}
+
+/* Random code points: most pieces are new, so the tables turn over. */
+static void turnover(void)
+{
+    Tok *t = ascii();
+    TokEnc *e = tokenc_sized(t, 10), *big = tokenc_new(t);
+    int wrong = 0;
+    for (int k = 0; k < 300; k++) {
+        Buf b = {0};
+        for (int i = 0; i < 1000; i++) {
+            char c[4];
+            uint32_t cp = (uint32_t)(below(4) ? 32 + below(96) : below(8) ? below(0xd000) : 0x10000 + below(0x20000));
+            buf_add(&b, c, (size_t)utf8_put(c, cp));
+        }
+        Ids x = {0}, y = {0}, want = {0};
+        tok_encode(e, b.s, b.n, &x), tok_encode(big, b.s, b.n, &y);
+        if (k % 20 == 0) naive_text(t, b.s, b.n, &want), wrong += !same(x.id, x.n, &want);
+        wrong += !same(x.id, x.n, &y);
+        ids_free(&x), ids_free(&y), ids_free(&want), buf_free(&b);
+    }
+    ok(!wrong, "300,000 random code points (%d texts wrong)", wrong);
+    tokenc_free(e), tokenc_free(big), tok_free(t);
+}
+
+int main(void)
+{
+    rng_init(&rng, 12, 0);
+    piece_ways();
+    long_pieces();
+    texts(ascii(), "a small vocabulary", 3000);
+    texts(wild(26, 300), "merges at random", 2000);
+    texts(large(), "70,000 merges", 1000);
+    turnover();
+    return done();
+}
