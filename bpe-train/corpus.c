@@ -4,12 +4,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Characters begin at all bytes but 80..BF: how many of these eight. */
-static size_t begins8(const char *s)
+/* Characters begin at all bytes but 80..BF: how many of these 64. */
+static size_t begins64(const char *s)
 {
-    uint64_t w;
-    memcpy(&w, s, 8);
-    return (size_t)__builtin_popcountll((~(w >> 7) | w >> 6) & 0x0101010101010101u);
+    uint64_t sum = 0, w;
+    for (int k = 0; k < 64; k += 8) {
+        memcpy(&w, s + k, 8);
+        sum += (~w >> 7 | w >> 6) & 0x0101010101010101u;
+    }
+    return (size_t)(sum * 0x0101010101010101u >> 56);
 }
 
 /* Bytes of the first cap characters of valid UTF-8; *chars is how many there are. */
@@ -17,12 +20,12 @@ static size_t crop(const char *s, size_t n, uint64_t cap, uint64_t *chars)
 {
     uint64_t have = 0;
     size_t i = 0;
-    while (n - i >= 8) {
-        size_t k = begins8(s + i);
+    while (n - i >= 64) {
+        size_t k = begins64(s + i);
         if (have + k > cap)
             break;
         have += k;
-        i += 8;
+        i += 64;
     }
     for (; i < n; i++)
         if (((unsigned char)s[i] & 0xc0) != 0x80 && have++ == cap) {

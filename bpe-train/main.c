@@ -8,6 +8,7 @@
 #include "text/docs.h"
 #include "text/tok.h"
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -37,6 +38,8 @@ static const Opt opts[] = {
     OPT_STR('T', "tmpdir", &tmpdir, "DIR", "for what exceeds it; default: $TMPDIR, /tmp"),
     OPT_END
 };
+
+enum { BASE_MEMORY = 12 << 20 };        /* what the program has besides the corpus */
 
 static void set_defaults(void)
 {
@@ -113,11 +116,11 @@ static Pieces read_all(int n, char **path, CountInfo *info)
     return v;
 }
 
-static Bpe train(const Pieces *v)
+static Bpe train(Pieces *v)
 {
     size_t want = (size_t)vocab - 256 - SP_COUNT;
     Progress line = { .what = "merging", .unit = "merges", .total = want };
-    BpeOptions o = { .want = want, .line = &line };
+    BpeOptions o = { .want = want, .line = &line, .consume = v };
     Tok *old = old_file ? load_old() : NULL;
     if (old) {
         o.nfirst = tok_merges(old, &o.first);
@@ -125,10 +128,10 @@ static Bpe train(const Pieces *v)
             die("%s: has %zu merges already, %d ids with the special tokens", old_file, o.nfirst,
                 tok_vocab(old));
     }
-    size_t need = v->n * sizeof(Piece) + v->bytes.n + bpe_memory(v->n, v->bytes.n, want);
-    if (need > (size_t)mem)
-        warn("training takes about %zu MB, more than --mem; --min-count leaves out rare pieces",
-             need >> 20);
+    size_t need = size_add(bpe_memory(v, want), BASE_MEMORY);
+    if (need / 11 > (size_t)mem / 10)
+        die("training on %zu distinct pieces takes about %zu MB: more memory (--mem) or leaving out "
+            "rare ones (--min-count) is needed", v->n, need >> 20);
     Bpe b = bpe_train_with(v, &o);
     progress_end(&line);
     tok_free(old);
@@ -148,6 +151,9 @@ int main(int argc, char **argv)
     int n = opt_parse(argc, argv, "[options] [FILE ...]",
                       "Train a byte-pair tokenizer on documents (JSON Lines).", opts);
     double begin = now_seconds();
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, 512 << 10);       /* what is freed goes back at once, at any size */
+#endif
     set_defaults();
     if (old_file)
         tok_free(load_old());                   /* before the work, so that errors come early */
@@ -157,7 +163,6 @@ int main(int argc, char **argv)
     if (counts_file)
         write_counts(&v, &info);
     Bpe b = train(&v);
-    pieces_free(&v);
     warn_if_short(&b);
     Tok *t = tok_from_merges((const uint32_t (*)[2])b.pair, b.n);
     tok_write(t, o);

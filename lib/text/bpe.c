@@ -19,12 +19,16 @@
  * the piece's length. */
 #include "text/bpe_int.h"
 #include "text/tok.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define END UINT32_MAX
 #define DEAD (UINT32_MAX - 1)
-enum { BLOCK = 64 };            /* cells per entry of Trainer.block */
+enum {
+    BLOCK = 64,                 /* cells per entry of Trainer.block */
+    PART = 1 << 20,             /* units and cells per part when pairs are counted */
+};
 
 static void *grow(void *p, size_t n, size_t *cap, size_t size)
 {
@@ -132,12 +136,12 @@ static void forget_refs(Trainer *t, Pair *p)
     p->n = 0;
 }
 
-/* Room for n more refs: where half are of pairs that are done, by moving the others together. */
+/* Room for n more refs: where a quarter are of pairs that are done, by moving the others together. */
 static void ref_room(Trainer *t, size_t n)
 {
     if (t->nref + n <= t->ref_cap)
         return;
-    if (t->live < t->nref / 2) {
+    if (t->live < t->nref - t->nref / 4) {
         size_t to = 0;
         for (size_t k = 0; k < t->npair; k++) {     /* slices stand in the order of pairs */
             Pair *p = &t->pair[k];
@@ -168,10 +172,11 @@ static bool best(Trainer *t, Top *top)
 
 /* ---- counting all pairs: at the start, and when tau is lowered --------------- */
 
-typedef struct Tally { struct TallyPair { uint32_t a, b; int64_t count; size_t n; } *p;
-                       size_t n, mask; } Tally;
+/* One of `parts` of all pairs, by hash: what is counted at once stays small. */
+typedef struct TallyPair { uint32_t a, b; int64_t count; size_t n; } TallyPair;
+typedef struct Tally { TallyPair *p; size_t n, mask, part, parts; } Tally;
 
-static struct TallyPair *tally_slot(Tally *v, uint32_t a, uint32_t b)
+static TallyPair *tally_slot(Tally *v, uint32_t a, uint32_t b)
 {
     size_t i = home(a, b) & v->mask;
     for (; v->p[i].n && (v->p[i].a != a || v->p[i].b != b); i = (i + 1) & v->mask)
@@ -193,7 +198,9 @@ static void tally_grow(Tally *v)
 
 static inline void tally_add(Tally *v, uint32_t a, uint32_t b, int64_t count)
 {
-    struct TallyPair *p = tally_slot(v, a, b);
+    if (v->parts > 1 && (home(a, b) >> 40) % v->parts != v->part)
+        return;
+    TallyPair *p = tally_slot(v, a, b);
     if (!p->n) {
         if (v->n >= v->mask / 4 * 3) {
             tally_grow(v);
@@ -277,21 +284,22 @@ static void scan(Trainer *t, Tally *tally, bool wide)
 /* Begin anew with all pairs of tau or more. */
 static void count_pairs(Trainer *t, bool wide)
 {
-    Tally v = { .p = xcalloc(1 << 12, sizeof *v.p), .mask = (1 << 12) - 1 };
-    scan(t, &v, wide);
     t->npair = t->nheap = t->nref = t->live = 0;
     free(t->slot);
     t->slot = NULL;
     rehash(t);
-    size_t total = 0;
-    for (size_t i = 0; i <= v.mask; i++)
-        if (v.p[i].n && v.p[i].count >= t->tau)
-            total += v.p[i].n;
-    ref_room(t, total);
-    for (size_t i = 0; i <= v.mask; i++)
-        if (v.p[i].n && v.p[i].count >= t->tau)
-            new_pair(t, v.p[i].a, v.p[i].b, v.p[i].count, v.p[i].n)->n = 0;
-    free(v.p);
+    size_t parts = t->counted++ ? (t->units + t->cells) / PART + 1 : 1;     /* at first, of bytes */
+    for (size_t part = 0; part < parts; part++) {
+        Tally v = { xcalloc(1 << 12, sizeof *v.p), 0, (1 << 12) - 1, part, parts };
+        scan(t, &v, wide);
+        for (size_t i = 0; i <= v.mask; i++)
+            if (v.p[i].n && v.p[i].count >= t->tau)
+                new_pair(t, v.p[i].a, v.p[i].b, v.p[i].count, v.p[i].n);
+        free(v.p);
+    }
+    ref_room(t, 0);
+    for (size_t k = 0; k < t->npair; k++)
+        t->pair[k].n = 0;
     scan(t, NULL, wide);
 }
 
@@ -453,12 +461,14 @@ static void side_init(Side *s, size_t ids)
     s->touched = xcalloc(ids, sizeof *s->touched);
 }
 
-/* Without earlier text to go by: with 32,503 merges of web text the last one's count is about an
- * eighth of pieces / merges. Half of that is below it nearly always, and still drops most pairs. */
+/* A count that the last merge's will hardly be below. Of web text and of source code, the last of m
+ * merges has had a count of 1/13 to 1/8 of pieces / m for m = 32,503, and falls faster than 1 / m. */
 static int64_t guess_tau(const Pieces *v, size_t want)
 {
-    uint64_t t = v->total / ((uint64_t)want + 1) / 16;
-    return t ? (int64_t)(t < INT64_MAX ? t : INT64_MAX) : 1;
+    double m = (double)want + 1, t = (double)v->total / m / 16;
+    if (m > 16384)
+        t /= sqrt(m / 16384);
+    return t > 1 ? (int64_t)t : 1;
 }
 
 static void first_merges(Trainer *t, Bpe *r, const BpeOptions *o)
@@ -526,7 +536,10 @@ Bpe bpe_train_with(const Pieces *pieces, const BpeOptions *o)
     Tok *old = o->nfirst ? tok_from_merges(o->first, o->nfirst) : NULL;
     lay_out(&t, pieces, old, wide);
     tok_free(old);
+    t.counted = o->nfirst ? 1 : 0;
     t.tau = o->tau ? o->tau : guess_tau(pieces, o->want);
+    if (o->consume)
+        pieces_free(o->consume);
     count_pairs(&t, wide);
     r.end = train(&t, &r, o, wide);
     trainer_free(&t);
@@ -538,10 +551,13 @@ Bpe bpe_train(const Pieces *pieces, size_t want, Progress *line)
     return bpe_train_with(pieces, &(BpeOptions){ .want = want, .line = line });
 }
 
-size_t bpe_memory(size_t pieces, size_t bytes, size_t want)
+/* First pieces and words, then words and refs; refs and their pairs grow by up to a half. */
+size_t bpe_memory(const Pieces *v, size_t want)
 {
-    size_t symbol = want > 65536 - 256 ? 4 : 2;
-    return pieces * 8 + bytes * (symbol + 6) + (256 + want) * 64 + (8 << 20);
+    size_t symbol = want > 65536 - 256 ? 4 : 2, bytes = v->bytes.n;
+    size_t words = v->n * 8 + bytes * symbol, refs = (bytes > v->n ? bytes - v->n : 0) * 6;
+    size_t before = v->n * sizeof(Piece) + bytes;
+    return words + (before > refs ? before : refs) + (256 + want) * 64 + (8 << 20);
 }
 
 void bpe_free(Bpe *b)

@@ -23,6 +23,7 @@ typedef struct BpeOptions {
     int64_t tau;                /* pairs rarer than this are not followed until nothing else is left;
                                    0: guessed */
     Progress *line;             /* if not NULL, told the merges done */
+    Pieces *consume;            /* the pieces once more, to be freed as soon as they are not needed */
     int max_word;               /* pieces of more bytes are treated as long; 0: the best value */
     bool wide;                  /* 4 bytes to a symbol even where 2 would do */
 } BpeOptions;                   /* tau, max_word and wide change speed and memory, not the merges */
@@ -39,7 +40,7 @@ Bpe bpe_train(const Pieces *pieces, size_t want, Progress *line);
 Bpe bpe_train_with(const Pieces *pieces, const BpeOptions *o);
 void bpe_free(Bpe *b);
 
-/* About the most memory that training takes, the pieces themselves not counted. */
-size_t bpe_memory(size_t pieces, size_t bytes, size_t want);
+/* About the most memory that training takes of these pieces, which it consumes. */
+size_t bpe_memory(const Pieces *pieces, size_t want);
 
 #endif

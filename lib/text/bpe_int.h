@@ -37,6 +37,7 @@ typedef struct Trainer {
     Side left, right;
     int64_t lost;                           /* of what right.near[a] says, this did not rise */
     int64_t tau;                            /* pairs below it are not in the table */
+    size_t counted;                         /* times that all pairs were counted */
 } Trainer;
 
 enum { MAX_WORD = 255 };
