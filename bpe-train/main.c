@@ -8,7 +8,9 @@
 #include "text/docs.h"
 #include "text/tok.h"
 #include <inttypes.h>
+#ifdef __GLIBC__
 #include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -55,10 +57,11 @@ static void set_defaults(void)
         tmpdir = "/tmp";
 }
 
-/* For tests: bytes of text that a thread is given at a time. */
-static size_t block_size(void)
+/* For tests: PIPEGPT_BLOCK, bytes of text that a thread is given at a time, PIPEGPT_TABLE, bytes of
+ * tables after which counting goes on on disk. */
+static size_t from_environment(const char *name)
 {
-    const char *s = getenv("PIPEGPT_BLOCK");
+    const char *s = getenv(name);
     return s ? (size_t)strtoull(s, NULL, 10) : 0;
 }
 
@@ -96,7 +99,9 @@ static Pieces read_all(int n, char **path, CountInfo *info)
                  .line = { .what = "reading", .unit = "B" } };
     double begin = now_seconds();
     c.counter = counter_new(&(CountOptions){ .threads = threads, .mem = (size_t)mem,
-                                             .block = block_size(), .tmpdir = tmpdir });
+                                             .tmpdir = tmpdir,
+                                             .block = from_environment("PIPEGPT_BLOCK"),
+                                             .table = from_environment("PIPEGPT_TABLE") });
     bool more = true;
     for (int i = 0; more && i < n; i++)
         more = corpus_add(&c, path[i]);

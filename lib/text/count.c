@@ -231,7 +231,8 @@ Counter *counter_new(const CountOptions *o)
         die("out of memory");
     memset(c, 0, sizeof *c);
     size_t each = (size_t)o->threads * (3 << 20) + (12 << 20);
-    table_init(&c->table, (o->mem > 2 * each ? o->mem - each : o->mem / 2) / 2, o->tmpdir);
+    size_t table = (o->mem > 2 * each ? o->mem - each : o->mem / 2) / 2;    /* a list of them follows */
+    table_init(&c->table, o->table ? o->table : table, o->tmpdir);
     c->mem = o->mem;
     c->block = o->block ? o->block : 1 << 19;
     c->threads = o->threads;

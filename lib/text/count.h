@@ -12,6 +12,7 @@ typedef struct CountOptions {
     int threads;                /* counting, the feeder among them; at least 1 */
     size_t mem;                 /* bytes */
     size_t block;               /* bytes of text handed to a thread at a time; 0: the best value */
+    size_t table;               /* bytes of the common tables; 0: by mem */
     const char *tmpdir;
 } CountOptions;
 

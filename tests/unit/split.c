@@ -4,6 +4,7 @@
 #include "base/progress.h"
 #include "base/rng.h"
 #include "tap.h"
+#include "text/split_int.h"
 #include "text/utf8.h"
 
 /* ---- the pattern, literally, on code points -------------------------------- */
@@ -104,6 +105,130 @@ static void random_strings(void)
         }
     }
     ok(!wrong, "%d random strings against the pattern (%d wrong)", n, wrong);
+}
+
+/* ---- the block scanners against split_next() ---------------------------------- */
+
+static const struct Tier { const char *name; SplitEnds *f; } tiers[] = {
+    { "base", split_ends_base },
+    { "chosen", split_ends },
+#ifdef __x86_64__
+    { "avx2", split_ends_avx2 },
+    { "avx512", split_ends_avx512 },
+#endif
+};
+enum { TIERS = sizeof tiers / sizeof *tiers };
+
+static bool runs_here(int k)
+{
+#ifdef __x86_64__
+    if (k == 2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+    if (k == 3)
+        return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq");
+#endif
+    return k < 2;
+}
+
+/* From the beginning of a piece at i on. */
+static bool bulk_agrees(SplitEnds *f, const char *s, size_t n, size_t i, size_t max)
+{
+    static uint32_t ends[4096];
+    while (i < n) {
+        size_t k = f(s, n, i, ends, max), from = i;
+        if (!k || k > max)
+            return false;
+        for (size_t j = 0; j < k; j++) {
+            i = split_next(s, n, i);
+            if (i != from + ends[j])
+                return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t any_letter(Rng *r, int mode, int from, int few)
+{
+    static const uint32_t odd[] = {
+        '\'', ' ', '\n', '\r', '\t', 's', 'S', 0x17f, 'l', 'L', 'v', 'E', 'r', 'd', 'm', 'T', 'k',
+        0x212a, 'x', '1', '2', 0xbd, 0x664, 0x2167, '!', '.', 0, 0x1f, 0x7f, 0x85, 0xa0, 0x180e,
+        0x1680, 0x2009, 0x200b, 0x200d, 0x2028, 0x3000, 0xfeff, 0x301, 0x345, 0xe9, 0x416, 0x65e5,
+        0x4dff, 0x8fff, 0x9000, 0x1f600, 0x1c89, 0x10d4a, 0x10d40, 0x2ebf0, 0x1ccf0, 0xe000, 0x378,
+        0x10ffff, 0xfffe, '`', '@', '[', '{', 0x0c, 0x0b, 0x0e, 0x2014, 0x201c, 0x2019, 0x7ff, 0x800,
+    };
+    enum { ODD = sizeof odd / sizeof *odd };
+    uint32_t c;
+    if (mode == 0) c = odd[rng_below(r, ODD)];
+    else if (mode == 1) c = odd[((uint64_t)from + rng_below(r, (uint64_t)few)) % ODD];
+    else if (mode == 2) c = rng_below(r, 5) ? (uint32_t)"abcdefg hs'. ,\nx1"[rng_below(r, 17)]
+                                            : odd[rng_below(r, ODD)];
+    else c = rng_below(r, 3) ? (uint32_t)"'  \n\tsl!1a"[rng_below(r, 10)]
+                             : (uint32_t)rng_below(r, 0x110000);
+    return c >= 0xd800 && c < 0xe000 ? 'x' : c;
+}
+
+/* Random texts, in memory that ends where they do (so that the sanitizer sees a byte too many), with
+ * each piece's end at each place of a window in turn. */
+static void bulk(void)
+{
+    Rng r;
+    rng_init(&r, 3, 0);
+    int n = 30000, wrong[TIERS] = {0}, unstable = 0;
+    char s[2048];
+    for (int k = 0; k < n; k++) {
+        size_t len = 0;
+        int m = 1 + (int)rng_below(&r, k % 8 ? 150 : 500), mode = k % 4, from = (int)rng_below(&r, 64);
+        int few = 1 + (int)rng_below(&r, 6);
+        for (size_t pad = (size_t)k / 4 % 64; len < pad; len++)
+            s[len] = k & 1 ? 'a' : ' ';
+        for (int i = 0; i < m && len < sizeof s - 4; i++)
+            len += (size_t)utf8_put(s + len, any_letter(&r, mode, from, few));
+        char *t = xmalloc(len);
+        memcpy(t, s, len);
+        size_t max = k % 3 ? 64 + rng_below(&r, 20) : 4096;
+        for (int tier = 0; tier < TIERS; tier++)
+            if (runs_here(tier) && !bulk_agrees(tiers[tier].f, t, len, 0, max))
+                wrong[tier]++;
+        for (size_t i = 0, next; i < len; i = next) {   /* a piece alone is that piece */
+            next = split_next(t, len, i);
+            unstable += split_next(t + i, next - i, 0) != next - i;
+        }
+        free(t);
+    }
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (runs_here(tier))
+            ok(!wrong[tier], "%s: %d random texts at all offsets (%d wrong)", tiers[tier].name, n,
+               wrong[tier]);
+        else
+            skip("not on this processor", "%s", tiers[tier].name);
+    }
+    ok(!unstable, "a piece alone is one piece");
+}
+
+/* All pairs and triples of a few characters of each kind around each place of a window. */
+static void bulk_edges(void)
+{
+    static const char *const c[] = { "a", "'", "s", "!", " ", "\n", "\t", "1", "\xe2\x80\x94", "\xc3\xa9",
+                                     "\xc2\xa0", "\xc5\xbf", "\xf0\x9f\x98\x80", "l", "ve", "" };
+    enum { C = sizeof c / sizeof *c };
+    int wrong = 0, texts = 0;
+    for (int x = 0; x < C * C * C; x++) {
+        for (int at = 55; at < 67; at++) {
+            char s[160];
+            size_t n = 0;
+            for (; n < (size_t)at; n++) s[n] = "ab cd, "[n % 7];
+            const char *part[] = { c[x % C], c[x / C % C], c[x / C / C], at & 1 ? " end of it" : "" };
+            for (int k = 0; k < 4; k++) {
+                memcpy(s + n, part[k], strlen(part[k]));
+                n += strlen(part[k]);
+            }
+            texts++;
+            for (int tier = 0; tier < TIERS; tier++)
+                wrong += runs_here(tier) && !bulk_agrees(tiers[tier].f, s, n, 0, 64);
+        }
+    }
+    ok(!wrong, "%d texts with all triples at a window's end (%d wrong)", texts, wrong);
 }
 
 /* ---- by hand: text and its pieces, '|' between them ------------------------ */
@@ -237,7 +362,11 @@ static void fast(const char *unit, const char *tail, size_t pieces)
     for (size_t i = 0; i < n; count++)
         i = split_next(s, n, i);
     t = now_seconds() - t;
-    ok(count == pieces && t < 10, "a million times U+%04X..: %zu pieces, %.3f s",
+    static uint32_t ends[1024];
+    size_t bulk_count = 0;
+    for (size_t i = 0, m; i < n; i += ends[m - 1])
+        bulk_count += m = split_ends(s, n, i, ends, 1024);
+    ok(count == pieces && bulk_count == pieces && t < 10, "a million times U+%04X..: %zu pieces, %.3f s",
        (unsigned char)*unit, count, t);
     free(s);
 }
@@ -249,6 +378,8 @@ int main(void)
     by_hand();
     shared_cases();
     random_strings();
+    bulk();
+    bulk_edges();
     fast("a", "", 1);
     fast(" ", "x", 2);
     fast(" ", "", 1);
