@@ -299,6 +299,106 @@ static void mutants(void)
     free(good), buf_free(&b);
 }
 
+/* ---- version 2 -------------------------------------------------------------- */
+
+typedef struct Other { uint32_t flags, merges, specials; const char *pattern; int step; } Other;
+
+/* Bytes have the ids 3 + (b * step) % 256; then ab 300, aba 301, ba 400; special <|bos|> 299, <x> 2. */
+static void other_file(Other o, Buf *b)
+{
+    static const char *const token[] = { "ab", "aba", "ba" };
+    static const uint32_t id[] = { 300, 301, 400 };
+    buf_clear(b);
+    buf_add(b, "PGTOK\r\n\x1a", 8);
+    buf_u32(b, 2), buf_u32(b, o.merges), buf_u32(b, o.specials), buf_u32(b, 259), buf_u32(b, o.flags);
+    buf_u32(b, (uint32_t)strlen(SPLIT_UNICODE)), buf_str(b, SPLIT_UNICODE);
+    buf_u32(b, (uint32_t)strlen(o.pattern)), buf_str(b, o.pattern);
+    int inverse[256];
+    for (int i = 0; i < 256; i++) inverse[i * o.step & 255] = i;
+    for (int i = 0; i < 256; i++)
+        buf_u32(b, 3 + (uint32_t)i), buf_u32(b, 1), buf_char(b, (char)inverse[i]);
+    for (int i = 0; i < 3; i++)
+        buf_u32(b, id[i]), buf_u32(b, (uint32_t)strlen(token[i])), buf_str(b, token[i]);
+    uint32_t x = 3 + ('a' * (uint32_t)o.step & 255), y = 3 + ('b' * (uint32_t)o.step & 255);
+    uint32_t pair[3][2] = { { y, x }, { x, y }, { 300, x } };       /* ba first */
+    for (uint32_t i = 0; i < o.merges; i++)
+        buf_u32(b, pair[i % 3][0]), buf_u32(b, pair[i % 3][1]);
+    buf_u32(b, 2), buf_u32(b, 3), buf_str(b, "<x>");
+    buf_u32(b, 299), buf_u32(b, 7), buf_str(b, "<|bos|>");
+    buf_u64(b, xxh3(b->s, b->n));
+    write_path(b->s, b->n);
+}
+
+static bool encodes(const Tok *t, const char *s, const uint32_t *want, size_t k)
+{
+    TokEnc *e = tokenc_new(t);
+    Ids v = {0};
+    tok_encode(e, s, strlen(s), &v);
+    bool good = v.n == k && !memcmp(v.id, want, k * sizeof *want);
+    ids_free(&v), tokenc_free(e);
+    return good;
+}
+
+static void version2(void)
+{
+    static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
+                               "|\\s+(?!\\S)|\\s+";
+    Buf b = {0}, again = {0};
+    Other o = { 1, 3, 2, gpt2, 5 };
+    other_file(o, &b);
+    Tok *t = tok_load(path);
+    uint32_t a = 3 + ('a' * 5 & 255), bb = 3 + ('b' * 5 & 255);
+    ok(tok_vocab(t) == 401 && tok_split(t) == SPLIT_GPT2 && !strcmp(tok_pattern(t), gpt2) &&
+       !tok_plain(t) && tok_special(t, SP_BOS) == 299 && tok_is_special(t, 2) && !tok_is_special(t, 0) &&
+       tok_byte_id(t, 'a') == (int)a && tok_find(t, "aba", 3) == 301 && tok_pair(t, 300, a) == 301 &&
+       tok_hash(t) == get_u64(b.s + b.n - 8), "version 2: ids, gaps, specials, pattern");
+    ok(encodes(t, "bab", (uint32_t[]){ 400, bb }, 2) && encodes(t, "aba", (uint32_t[]){ 301 }, 1) &&
+       encodes(t, "abab", (uint32_t[]){ a, 400, bb }, 3) && encodes(t, "a a", (uint32_t[]){ a, 163, a }, 3),
+       "version 2: merges in their order, whole pieces first");
+    tok_save(t, path);
+    read_file(path, &again, 1 << 20);
+    ok(again.n == b.n && !memcmp(b.s, again.s, b.n), "version 2: load, save: the same file");
+    tok_free(t);
+
+    o.flags = 0, other_file(o, &b), t = tok_load(path);
+    ok(encodes(t, "aba", (uint32_t[]){ a, 400 }, 2), "version 2: merges only");
+    tok_free(t);
+    o.flags = 3, o.merges = 0, other_file(o, &b), t = tok_load(path);
+    ok(encodes(t, "xaba", (uint32_t[]){ 3 + ('x' * 5 & 255), 301 }, 2) && tok_pair(t, a, 400) == 301 &&
+       tok_pair(t, 300, a) == 301, "version 2: by rank");
+    tok_free(t);
+    o.flags = 8, other_file(o, &b);
+    ok(dies(1, "flags 0x8", load, NULL), "version 2: unknown flags");
+    o.flags = 2, other_file(o, &b);
+    ok(dies(1, "merges go by rank", load, NULL), "version 2: by rank, but not whole pieces");
+    o.flags = 1, o.merges = 6, other_file(o, &b);
+    ok(dies(1, "of the same two tokens", load, NULL), "version 2: a merge twice");
+    o.pattern = "x+", o.merges = 0, other_file(o, &b);
+    ok(dies(1, "a pattern that is not known here: x+", load, NULL), "version 2: another pattern");
+    o.pattern = gpt2, o.step = 1, other_file(o, &b);
+    int bad = 0;
+    size_t n = b.n;
+    Rng r;
+    rng_init(&r, 12, 0);
+    char *good = xmalloc(n);
+    memcpy(good, b.s, n);
+    for (size_t k = 0; k < n; k += k < 60 ? 1 : 97) {
+        write_path(good, k);
+        bad += !dies(1, path, load, NULL);
+    }
+    for (int k = 0; k < 400; k++) {
+        memcpy(b.s, good, n);
+        size_t at = k % 2 ? 8 + rng_below(&r, 20) : 8 + rng_below(&r, n - 16);
+        b.s[at] = (char)(rng_below(&r, 2) ? rng_below(&r, 256) : rng_below(&r, 6));
+        uint64_t h = xxh3(b.s, n - 8);
+        for (int i = 0; i < 8; i++) b.s[n - 8 + (size_t)i] = (char)(h >> 8 * i);
+        write_path(b.s, n);
+        bad += !dies(1, "", load_and_leave, NULL);
+    }
+    ok(!bad, "version 2: cut and changed files (%d ended otherwise)", bad);
+    free(good), buf_free(&b), buf_free(&again);
+}
+
 /* ---- the shared golden numbers ------------------------------------------------ */
 
 #define GOLD "../shared/data/tok_golden/"
@@ -415,6 +515,7 @@ int main(void)
     hostile();
     damage();
     mutants();
+    version2();
     golden();
     long_pieces();
     remove(path);
