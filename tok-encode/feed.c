@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HUGE = 8 << 20 };        /* bytes: lines past this are given out in parts */
+enum { HUGE = 8 };              /* blocks: lines past this are given out in parts */
 
 struct Feed {
     const Encode *e;
@@ -150,7 +150,7 @@ static bool next_lines(Feed *f, Batch *b)
             return true;
         }
         if (!docs_block(f->docs, &b->in, f->e->block)) return false;
-        if (b->in.b.n <= HUGE || b->in.b.n / 4 <= f->e->block) return true;
+        if (b->in.b.n / HUGE <= f->e->block) return true;
         DocBlock swap = f->big;
         f->big = b->in;
         b->in = swap;

@@ -73,4 +73,76 @@ done
   head -c 400000 /dev/zero | od -An -v -tx1 | tr -d '\n' | tr ' 0' 'qz'; printf '"}\n'; } >long
 ok "a million of one character" "timeout 120 tok-encode -t t.tok -o l.tokens long"
 ok "and back" "tok-encode -t t.tok --decode l.tokens | cmp - long"
+
+# any number of threads, any block, file or pipe: the same bytes
+cat "$docs" "$docs" >two; row '\u0000 x' "$(head -c 30000 /dev/zero | tr '\0' q)" '' "it's  \\n\\n so"'  '  >>two
+printf '\n \r\n{"id":[1,{"a":2}],"text":"\\ud83d\\ude00 \\ud83d"}\r\n{"text":"the end"}' >>two
+tok-encode -q -j 1 -t t.tok -o ref two
+tok-encode -q -j 1 -t t.tok --ids two >ref.ids
+for k in 1 2 3 64 1000 65536 4194304; do
+    for j in 1 2 5; do
+        PIPEGPT_BLOCK=$k tok-encode -q -j $j -t t.tok two | cmp -s - ref || echo "block $k, $j threads"
+        PIPEGPT_BLOCK=$k tok-encode -q -j $j -t t.tok --ids two | cmp -s - ref.ids || echo "ids: block $k, $j threads"
+    done
+done >differ
+is "blocks from 1 byte to 4 MB, 1 to 5 threads" "cat differ" ""
+ok "from a pipe" "cat two | tok-encode -q -t t.tok | cmp - ref"
+ok "from gzip" "gzip -c two | tok-encode -q -j 3 -t t.tok | cmp - ref"
+ok "several files are one stream" "tok-encode -q -t t.tok two two | tok-encode -t t.tok --ids --decode >/dev/null; tok-encode -q -t t.tok --ids two two >a; cat ref.ids ref.ids | cmp - a"
+ok "base code gives the same" "PIPEGPT_CPU=base tok-encode -q -t t.tok two | cmp - ref"
+
+# plain text
+{ sed 's/^{"text":"//; s/"}$//' "$docs"; printf 'no  line end at the end  '; } | tok-encode -q -t t.tok --text -j 1 -o text.ref
+tok-encode -q -t t.tok --decode --raw text.ref >text
+tok-encode -q -t t.tok --decode text.ref >text.jsonl
+ok "--text: one document, its bytes come back" "test \$(wc -l <text.jsonl) = 1 && tok-encode -q -t t.tok text.jsonl | cmp - text.ref"
+for k in 1 5 100 4096 100000; do
+    for j in 1 3; do
+        PIPEGPT_BLOCK=$k tok-encode -q -j $j -t t.tok --text text | cmp -s - text.ref || echo "--text: block $k"
+        PIPEGPT_BLOCK=$k tok-encode -q -j $j -t t.tok text.jsonl | cmp -s - text.ref || echo "a long row: block $k"
+        PIPEGPT_BLOCK=$k tok-encode -q -j $j -t t.tok --text --max-tokens 1000 --ids text
+    done
+done >differ
+is "--text and long rows: any block" "grep -v '^[0-9 ]*$' differ" ""
+is "--max-tokens of parts" "sort -u differ | wc -l; head -n 1 differ | wc -w" "1
+1000"
+is "two files, two documents" "printf a >1; printf b >2; tok-encode -q -t ab.tok --text --ids 1 2" "258 97
+258 98"
+says 1 "no documents in empty" "an empty text is none" ": >empty; tok-encode -t ab.tok --text -o x empty"
+
+# bytes that are not UTF-8
+is "replaced: a subpart each" "printf '{\"text\":\"a\\377\\376 \\346\\255b\"}\n{\"text\":\"c\"}\n' | tok-encode -q -t ab.tok --ids --no-bos" "97 239 191 189 239 191 189 32 239 191 189 98
+99"
+says 0 "3 invalid sequences replaced" "and counted" "printf '{\"text\":\"a\\377\\376 \\346\\255b\"}\n{\"text\":\"c\"}\n' | tok-encode -t ab.tok --ids"
+says 1 "stdin: line 2, byte 11" "--invalid error" "printf '{\"text\":\"c\"}\n{\"text\":\"a\\377b\"}\n' | tok-encode -t ab.tok --ids --invalid error"
+is "in plain text" "printf 'ab\\300\\200\\360\\237' | tok-encode -q -t ab.tok --text --ids --no-bos" "256 239 191 189 239 191 189 239 191 189"
+says 1 "stdin: byte 5: not UTF-8" "in plain text: an error" "printf 'abc \\377b' | tok-encode -t ab.tok --text --ids --invalid error"
+says 1 "line 1, byte 15" "an error behind what was replaced: the byte of the file" "printf '{\"text\":\"\\377\\377\\377\\377\"]' | PIPEGPT_BLOCK=1 tok-encode -t ab.tok --ids"
+says 1 "line 3, byte 9" "the line is that of the file, in small blocks" "printf '{\"text\":\"a\"}\n\n{\"text\":nul}\n' | PIPEGPT_BLOCK=1 tok-encode -j 3 -t ab.tok --ids"
+
+# special tokens
+is "--allow-special" "row 'ab<|bos|>ab <|user_end|>' | tok-encode -q -t ab.tok --ids --allow-special" "258 256 258 256 32 260"
+is "white space before one is at an end" "row 'a  <|bos|>b' | tok-encode -q -t ab.tok --ids --no-bos --allow-special" "97 32 32 258 98"
+is "an unfinished name is text" "row '<|bos|' | tok-encode -q -t ab.tok --ids --no-bos --allow-special" "60 124 98 111 115 124"
+for k in 1 3 9 1000; do PIPEGPT_BLOCK=$k tok-encode -q -t ab.tok --text --ids --allow-special -j 2 <<END
+x a <|bos|> b
+<|bos|><|bos|>
+<|bos|>c ab <|user_start|>
+END
+done >differ
+is "in parts" "sort -u differ" "258 120 32 97 32 258 32 98 10 258 258 10 258 99 32 256 32 259 10"
+says 1 "line 2: the text has <|bos|> at its byte 3" "--deny-special" "row ab 'ab<|bos|>' | tok-encode -t ab.tok --deny-special -o x"
+ok "--deny-special without one" "row ab '<|bos>' | tok-encode -q -t ab.tok --deny-special -o x"
+exits 2 "--allow-special and --deny-special" "row a | tok-encode -t ab.tok --allow-special --deny-special"
+is "--eos and --bos" "row a '' | tok-encode -q -t ab.tok --ids --bos '<|user_start|>' --eos '<|user_end|>'" "259 97 260
+259 260"
+says 1 "has no special token <|x|>" "--eos that is not there" "row a | tok-encode -t ab.tok --eos '<|x|>'"
+
+# several output files
+mkdir sh; tok-encode -q -t t.tok --shards 3 -o sh/x.tokens two
+is "--shards" "ls sh | tr '\n' ' '" "x-00000.tokens x-00001.tokens x-00002.tokens "
+is "documents take turns" "for k in 0 1 2; do tok-encode -q -t t.tok --decode sh/x-0000\$k.tokens | awk -v k=\$k '{print 3 * NR + k - 3, \$0}'; done | sort -n | sed 's/^[0-9]* //' | tok-encode -q -t t.tok | cmp - ref" ""
+tok-encode -q -t t.tok --shard-size 1000 -o sh/y.tokens two
+ok "--shard-size" "test -e sh/y-00002.tokens && cat sh/y-*.tokens | tok-encode -q -t t.tok --decode | tok-encode -q -t t.tok | cmp - ref"
+exits 2 "--shards to stdout" "tok-encode -t t.tok --shards 2 two"
 finish
