@@ -26,6 +26,48 @@ ok "byte-order mark, CR LF, blank lines, no last LF" \
 \\
 ' $docs | head -c -2; } | bpe-train -v 521 --doc-cap 0 -o b.tok && cmp a.tok b.tok"
 
+for j in 1 2 8; do ok "-j $j" "bpe-train -j $j -v 521 --doc-cap 0 $docs -o b.tok && cmp a.tok b.tok"; done
+for b in 1 100 4194304; do
+    ok "blocks of $b bytes" "PIPEGPT_BLOCK=$b bpe-train -j 3 -v 521 --doc-cap 0 $docs -o b.tok && cmp a.tok b.tok"
+done
+for t in base avx2; do
+    if PIPEGPT_CPU=$t bpe-train -v 265 -o b.tok $docs 2>cpu.log || ! grep -q 'cannot run' cpu.log; then
+        ok "PIPEGPT_CPU=$t" "PIPEGPT_CPU=$t bpe-train -v 521 --doc-cap 0 $docs -o b.tok && cmp a.tok b.tok"
+    else skip "PIPEGPT_CPU=$t" "not on this processor"; fi
+done
+
+# more distinct pieces than the tables may hold
+awk 'BEGIN { for (i = 0; i < 60000; i++) printf "{\"text\":\"w%dx q%dy z%s\"}\n", i * 7919 % 30011, i % 977,
+    substr("abcdefghijklmnopqrstuvwxyz", 1 + i % 20, 1 + i % 7) }' | tr 0-9 g-p >many.jsonl
+ok "without spilling" "bpe-train -j 1 -v 2000 many.jsonl -o a2.tok --counts a2.counts"
+mkdir tmp
+for j in 1 3; do
+    ok "spilling, -j $j" "PIPEGPT_TABLE=300000 bpe-train -j $j -T tmp -v 2000 many.jsonl -o b2.tok --counts b2.counts && cmp a2.tok b2.tok && cmp a2.counts b2.counts"
+done
+ok "leaves nothing behind" "[ -z \"\$(ls tmp)\" ]"
+says 1 "nosuchdir: cannot make a temporary file" "no folder to spill to" "PIPEGPT_TABLE=300000 bpe-train -T nosuchdir many.jsonl -o x"
+says 1 "more memory (--mem) or leaving out rare ones (--min-count)" "--mem that cannot do" "bpe-train --mem 100K many.jsonl -o x"
+
+# tables of counts
+ok "--counts as input" "bpe-train -v 2000 a2.counts -o b2.tok --counts b2.counts && cmp a2.tok b2.tok && cmp a2.counts b2.counts"
+ok "two tables are the sum" "head -n 20000 many.jsonl | bpe-train -v 265 -o x.tok --counts p.counts; tail -n +20001 many.jsonl | bpe-train -v 265 -o x.tok --counts q.counts; bpe-train -v 2000 p.counts q.counts -o b2.tok --counts b2.counts && cmp a2.tok b2.tok && cmp a2.counts b2.counts; r=\$?; rm x.tok; exit \$r"
+ok "a table and documents" "tail -n +20001 many.jsonl | bpe-train -v 2000 p.counts - -o b2.tok && cmp a2.tok b2.tok"
+ok "a table through gzip and a pipe" "gzip -c a2.counts | bpe-train -v 2000 -o b2.tok && cmp a2.tok b2.tok"
+says 1 "the checksum is wrong" "a damaged table" "{ head -c -1 a2.counts; printf 0; } >d.counts; bpe-train d.counts -o x"
+says 1 "d.counts: ends inside a table of counts" "a table cut short" "head -c 2000 a2.counts >d.counts; bpe-train d.counts -o x"
+is "--min-count leaves out what is rare" "row 'ab ab cd' | bpe-train -v 270 --min-count 2 -o m.tok --merges - 2>/dev/null" ""
+is "but not what is not" "row 'x:ab:ab:cd' | bpe-train -v 270 --min-count 2 -o m.tok --merges - 2>/dev/null | head -n 1" "58 97 256"
+
+# going on
+ok "--continue-from" "bpe-train -v 900 many.jsonl -o s.tok && bpe-train -v 2000 --continue-from s.tok many.jsonl -o b2.tok && cmp a2.tok b2.tok"
+ok "keeps ids on other text" "bpe-train -v 1200 --continue-from s.tok --merges c.txt $docs -o c.tok && bpe-train -v 900 many.jsonl --merges s.txt -o x.tok && head -n 635 c.txt | cmp - s.txt; r=\$?; rm x.tok; exit \$r"
+says 1 "s.tok: has 635 merges already" "a vocabulary that is smaller" "bpe-train -v 800 --continue-from s.tok many.jsonl -o x"
+says 1 "many.jsonl" "continuing from what is no tokenizer" "bpe-train --continue-from many.jsonl many.jsonl -o x"
+
+# bytes that are not UTF-8
+ok "are replaced and counted" "printf '{\"text\":\"a\\377\\376b\"}\n' | bpe-train -v 270 -o u.tok 2>u.log --merges u.txt && grep -q '2 stretches' u.log"
+says 1 "line 1" "or refused" "printf '{\"text\":\"a\\377b\"}\n' | bpe-train -v 270 -o x --invalid error"
+
 # the rules of the corpus
 merges() { bpe-train -v "${v:-270}" "$@" -o m.tok --merges - 2>m.log; }
 is "aaa merges once, from the left" "row aaa | merges" "97 97 256
