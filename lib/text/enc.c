@@ -111,15 +111,15 @@ void tokout_free(TokOut *out)
 
 /* ---- the table of short pieces --------------------------------------------------------- */
 
-static inline size_t home_of(const TokEnc *e, uint64_t lo, uint64_t hi)
+static inline uint64_t mix(uint64_t lo, uint64_t hi)
 {
-    return (size_t)((lo * 0x9e3779b97f4a7c15u ^ hi * 0xd6e8feb86659fd93u) >> e->shift);
+    return lo * 0x9e3779b97f4a7c15u ^ hi * 0xd6e8feb86659fd93u;
 }
 
 /* The entry of the key, or the empty one where it would go. The line of its home comes first. */
 static Entry *entry_of(const TokEnc *e, uint64_t lo, uint64_t hi)
 {
-    for (size_t i = home_of(e, lo, hi); ; i = (i + 2) & e->mask) {
+    for (size_t i = (size_t)(mix(lo, hi) >> e->shift); ; i = (i + 2) & e->mask) {
         Entry *p = &e->tab[i], *q = &e->tab[i ^ 1];
         if (p->lo == lo && p->hi == hi) return p;
         if (q->lo == lo && q->hi == hi) return q;
@@ -344,75 +344,86 @@ static const uint64_t low_mask[16][2] = {
 typedef uint16_t Half8 __attribute__((vector_size(16)));
 typedef uint32_t Word8 __attribute__((vector_size(32)));
 
-typedef struct Ahead { uint64_t lo, hi; size_t home; } Ahead;
+typedef struct Ahead { uint64_t lo, hi; const Entry *home; } Ahead;
 enum { AHEAD = 32 };            /* pieces whose entries are asked for before they are looked at */
+static const Entry no_key[2] __attribute__((aligned(64)));
+                                /* home of what is no key: 0 ids */
 
-/* Keys of pieces from `from` on, and their entries on the way to the cache. 16 bytes may be read from
- * s + safe and before. A piece that is no key has hi = 0. */
+/* Keys of pieces from `from` on, and their entries on the way to the cache; `near`: 16 bytes cannot be
+ * read from each of them. A longer piece has the key 0, as no_key has. */
 static inline __attribute__((always_inline))
-void look_ahead(const TokEnc *e, Ahead *a, const char *s, size_t from, ptrdiff_t safe,
-                const uint32_t *end, size_t count)
+void look_ahead(const TokEnc *e, Ahead *a, const char *s, size_t from, const uint32_t *end,
+                size_t count, const bool near)
 {
-    const Entry *tab = e->tab;
+    const Entry *const tab = e->tab;
     const int shift = e->shift;
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++, a++) {
         const char *p = s + from;
         size_t n = end[k] - from;
-        uint64_t lo, hi;
-        a[k] = (Ahead){0};
+        from = end[k];
         if (__builtin_expect(n > KEY, 0)) {
-            from = end[k];
+            *a = (Ahead){ 0, 0, no_key };
             continue;
         }
-        if (__builtin_expect((ptrdiff_t)from <= safe, 1)) {
+        uint64_t lo, hi;
+        if (near) {
+            key_of(p, n, &lo, &hi);
+        } else {
             memcpy(&lo, p, 8), memcpy(&hi, p + 8, 8);
             lo &= low_mask[n][0], hi &= low_mask[n][1];
             hi |= (uint64_t)n << 56;
-        } else {
-            key_of(p, n, &lo, &hi);
         }
-        from = end[k];
-        a[k].lo = lo, a[k].hi = hi;
-        a[k].home = (size_t)((lo * 0x9e3779b97f4a7c15u ^ hi * 0xd6e8feb86659fd93u) >> shift);
-        __builtin_prefetch(&tab[a[k].home]);
+        a->lo = lo, a->hi = hi;
+        a->home = tab + (mix(lo, hi) >> shift);
+        __builtin_prefetch(a->home);
     }
 }
 
+static __attribute__((noinline))
+void look_ahead_near(const TokEnc *e, Ahead *a, const char *s, size_t from, const uint32_t *end,
+                     size_t count)
+{
+    look_ahead(e, a, s, from, end, count, true);
+}
+
 /* Pieces s + (k ? end[k - 1] : 0) .. s + end[k]; out has room for 8 ids more than they become. Returns
- * how many ids are in out. cw is the width of ids in the table, ow that in out. */
+ * how many ids are in out. 16 bytes may be read from s + safe and before. cw is the width of ids in
+ * the table, ow that in out. */
 static inline __attribute__((always_inline))
 size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
                      void *out, size_t at, const int cw, const int ow)
 {
     Ahead ahead[AHEAD];
-    Entry *const tab = e->tab;
-    size_t from = 0;
-    for (size_t k = 0; k < count; k++) {
-        const Ahead *a = &ahead[k % AHEAD];
-        if (k % AHEAD == 0)
-            look_ahead(e, ahead, s, from, safe, end + k, count - k < AHEAD ? count - k : AHEAD);
-        size_t start = from;
-        from = end[k];
-        const Entry *x = &tab[a->home], *y = &tab[a->home ^ 1];
-        bool first = (x->lo == a->lo) & (x->hi == a->hi), second = (y->lo == a->lo) & (y->hi == a->hi);
-        x = first ? x : y;
-        size_t got = cw == 2 ? x->w2.n : x->w4.n;
-        if (__builtin_expect(!(first | second) | !got | !a->hi, 0)) {
-            if (a->hi) at += encode_rare(e, s + start, from - start, out, at, ow);
-            else at += encode_piece(e, s + start, from - start, out, at, ow);
-            continue;
+    for (size_t from = 0, k = 0, some; count; count -= some, end += some) {
+        some = count < AHEAD ? count : AHEAD;
+        if ((ptrdiff_t)end[some - 1] <= safe) look_ahead(e, ahead, s, from, end, some, false);
+        else look_ahead_near(e, ahead, s, from, end, some);
+        for (k = 0; k < some; k++) {
+            const Ahead *a = &ahead[k];
+            const Entry *x = a->home, *y = (const Entry *)((uintptr_t)x ^ sizeof *x);
+            uint64_t first = (x->lo ^ a->lo) | (x->hi ^ a->hi);
+            uint64_t second = (y->lo ^ a->lo) | (y->hi ^ a->hi);
+            x = first ? y : x;
+            size_t got = cw == 2 ? x->w2.n : x->w4.n;
+            if (__builtin_expect((first && second) || !got, 0)) {
+                size_t start = k ? end[k - 1] : from, n = end[k] - start;
+                if (a->hi) at += encode_rare(e, s + start, n, out, at, ow);
+                else at += encode_piece(e, s + start, n, out, at, ow);
+                continue;
+            }
+            if (cw == 2 && ow == 2) {
+                memcpy((uint16_t *)out + at, &x->w2, 16);
+            } else if (cw == 2) {
+                Half8 h;
+                memcpy(&h, &x->w2, 16);
+                Word8 w = __builtin_convertvector(h, Word8);
+                memcpy((uint32_t *)out + at, &w, 32);
+            } else if (ow == 4) {
+                memcpy((uint32_t *)out + at, &x->w4, 16);
+            }
+            at += got;
         }
-        if (cw == 2 && ow == 2) {
-            memcpy((uint16_t *)out + at, &x->w2, 16);
-        } else if (cw == 2) {
-            Half8 h;
-            memcpy(&h, &x->w2, 16);
-            Word8 w = __builtin_convertvector(h, Word8);
-            memcpy((uint32_t *)out + at, &w, 32);
-        } else if (ow == 4) {
-            memcpy((uint32_t *)out + at, &x->w4, 16);
-        }
-        at += got;
+        from = end[some - 1];
     }
     return at;
 }
