@@ -234,7 +234,7 @@ Counter *counter_new(const CountOptions *o)
     size_t table = (o->mem > 2 * each ? o->mem - each : o->mem / 2) / 2;    /* a list of them follows */
     table_init(&c->table, o->table ? o->table : table, o->tmpdir);
     c->mem = o->mem;
-    c->block = o->block ? o->block : 1 << 19;
+    c->block = o->block ? o->block : 1 << 17;
     c->threads = o->threads;
     c->full_end = &c->full;
     c->front = xcalloc((size_t)c->threads, sizeof *c->front);

@@ -93,6 +93,8 @@ static SplitEnds *pick(void)
         return split_ends_avx2;
     }
 #endif
+    if (want && strcmp(want, "base"))
+        die("PIPEGPT_CPU=%s: not known here", want);
     return split_ends_base;
 }
 

@@ -125,18 +125,17 @@ TIER_ATTR size_t TIER_NAME(const char *s, size_t n, size_t i, uint32_t *ends, si
     while (at < n && max - count >= 64) {
         if (at - i > UINT32_MAX - 64)
             return count;
-        Block b;
-        uint64_t begin;         /* of pieces, after the one at `at` */
-        if (n - at >= 64) {
-            classify(s + at, &b);
-            begin = begins(s + at, 64, &b);
-        } else {
-            char pad[64];
+        const char *w = s + at;
+        char pad[64];
+        unsigned len = 64;
+        if (n - at < 64) {
+            len = (unsigned)(n - at);
             memset(pad, 0, sizeof pad);
-            memcpy(pad, s + at, n - at);
-            classify(pad, &b);
-            begin = begins(pad, (unsigned)(n - at), &b);
+            w = memcpy(pad, w, len);
         }
+        Block b;
+        classify(w, &b);
+        uint64_t begin = begins(w, len, &b);        /* of pieces, after the one at `at` */
         if (begin) {
             uint32_t from = (uint32_t)(at - i), *e = ends + count;
             unsigned k = (unsigned)__builtin_popcountll(begin);
