@@ -1,11 +1,10 @@
 /* jsonl_text() accepts nothing that json_parse() refuses, and finds the same text. */
+#include "fuzz.h"
 #include "base/json.h"
 #include "text/jsonl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
@@ -28,4 +27,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     free(s);
     return 0;
+}
+
+void fuzz_seeds(FuzzSeed put)
+{
+    static const char *const s[] = {
+        "{\"text\":\"a\"}", " { \"id\" : [ 1 , -2.5e+3 , {\"a\":null} ] , \"text\" : \"q\\n\\u00e9\\ud83d\\ude00\" } ",
+        "{\"text\":\"\xe6\x97\xa5 0123456789abcdef0123456789abcdef0123456789\",\"b\":{\"c\":{},\"d\":true}}",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}" };
+    for (size_t i = 0; i < sizeof s / sizeof *s; i++) put(s[i], strlen(s[i]));
 }

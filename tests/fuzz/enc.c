@@ -1,0 +1,65 @@
+/* The encoder against the rule, on any bytes: a tokenizer from the first of them, a text from the rest. */
+#include "fuzz.h"
+#include "text/enc.h"
+#include "text/enc_int.h"
+#include "text/utf8.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t merges[][2] = {
+    {'a', 'b'}, {'a', 'a'}, {256, 'c'}, {257, 257}, {' ', 256}, {'b', 'c'}, {0xc3, 0xa9}, {0xef, 0xbf},
+    {263, 0xbd}, {'\n', '\n'}, {' ', ' '}, {266, 266}, {'b', 'b'}, {259, 256}, {268, 'a'}, {'1', '1'} };
+enum { MERGES = sizeof merges / sizeof *merges, TOKS = 3 };
+
+static void rule(const Tok *t, const char *s, size_t n, Ids *out)
+{
+    PieceRoom r = {0};
+    for (size_t i = 0, next; i < n; i = next) {
+        next = split_kind_next(tok_split(t), s, n, i);
+        tok_piece(t, &r, s + i, next - i, out);
+    }
+    piece_free(&r);
+}
+
+static void same(const Ids *a, const uint32_t *id, size_t n)
+{
+    if (a->n != n || (n && memcmp(a->id, id, n * sizeof *id))) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static Tok *tok[TOKS];
+    static TokEnc *enc[TOKS], *small[TOKS];
+    if (n < 1) return 0;
+    int k = data[0] % TOKS;
+    if (!tok[k]) {
+        tok[k] = tok_from_merges(merges, k == 0 ? 0 : k == 1 ? MERGES / 2 : MERGES);
+        enc[k] = tokenc_new(tok[k]);
+        small[k] = tokenc_sized(tok[k], 10);
+    }
+    char *s = malloc(n);                        /* of its own, so that a sanitizer sees its end */
+    if (!s) abort();
+    memcpy(s, data + 1, n - 1);
+    Buf fixed = {0};
+    buf_str(&fixed, "");
+    uint64_t bad = utf8_repair(&fixed, s, n - 1);
+    Ids want = {0}, got = {0};
+    rule(tok[k], fixed.s, fixed.n, &want);
+    if (tok_encode(enc[k], s, n - 1, &got) != bad) abort();
+    same(&want, got.id, got.n);
+    TokOut out = { .width = 2 };
+    tok_encode_valid(small[k], fixed.s, fixed.n, &out);
+    got.n = 0;
+    for (size_t i = 0; i < out.n; i++) ids_add(&got, ((uint16_t *)out.id)[i]);
+    same(&want, got.id, got.n);
+    free(s), buf_free(&fixed), ids_free(&want), ids_free(&got), tokout_free(&out);
+    return 0;
+}
+
+void fuzz_seeds(FuzzSeed put)
+{
+    static const char *const s[] = { "2abc ab aabb\n\nabcabc\xc3\xa9", "1\xef\xbf\xbd\xff\xc3 11111'll  x",
+                                     "2aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+                                     "0\xe6\x97\xa5 <|bos|>\r\n  \t" };
+    for (size_t i = 0; i < sizeof s / sizeof *s; i++) put(s[i], strlen(s[i]));
+}
