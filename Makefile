@@ -184,8 +184,14 @@ demo: $(BIN)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" share/demo/demo.sh
 
 BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
+# DOCS=FILE.jsonl: also the tokenizer, against rustbpe and tiktoken where they are installed.
+# TEXT=FILE: also a small GPT trained on that text.
 bench: $(BIN) $(BENCH)
 	@for b in $(BENCH); do $$b || exit 1; done
+	@PATH="$(abspath $(BUILD))/bin:$$PATH"; export PATH; set -e; \
+	if [ -n "$(DOCS)" ]; then tests/bench/bpe-train.sh "$(DOCS)"; \
+	  bpe-train -q -v 32768 -o "$(BUILD)/bench.tok" "$(DOCS)"; tests/bench/tok-encode.sh "$(BUILD)/bench.tok" "$(DOCS)"; fi; \
+	if [ -n "$(TEXT)" ]; then tests/bench/book.sh "$(TEXT)"; fi
 
 # ---- installation ---------------------------------------------------------
 MAN1     := $(wildcard $(TOOLS:%=%/*.1))
