@@ -1,6 +1,6 @@
-/* corpus.h -- documents and tables of counts to a counter, by the rules of the corpus: a text is cut
- * to its first doc_cap characters; reading stops after the text with which more than max_chars were
- * used. Bad input dies: "FILE: line N: why". */
+/* corpus.h -- documents and tables of counts to a counter, by the rules of the corpus: a text is
+ * cut to its first doc_cap characters; reading stops after the text with which more than max_chars
+ * were used. Bad input dies: "FILE: line N: why". */
 #ifndef CORPUS_H
 #define CORPUS_H
 #include "text/count_file.h"

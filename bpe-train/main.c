@@ -18,7 +18,8 @@
 
 static int vocab = 32768, threads;
 static int64_t doc_cap = 10000, max_chars = 2000000000, min_count = 1, mem;
-static const char *output = "-", *merges_file, *counts_file, *old_file, *invalid = "replace", *tmpdir;
+static const char *output = "-", *merges_file, *counts_file, *old_file, *tmpdir;
+static const char *invalid = "replace";
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
@@ -36,7 +37,8 @@ static const Opt opts[] = {
     OPT_CHOICE(0, "invalid", &invalid, "replace|error", "bytes that are not UTF-8"),
     OPT_HEAD("Resources"),
     OPT_INT('j', "threads", &threads, "N", 0, 1024, "threads; 0: one for each processor"),
-    OPT_LONG(0, "mem", &mem, "SIZE", 0, 1e15, "use about SIZE bytes of memory; 0: half of what there is"),
+    OPT_LONG(0, "mem", &mem, "SIZE", 0, 1e15,
+             "use about SIZE bytes of memory; 0: half of what there is"),
     OPT_STR('T', "tmpdir", &tmpdir, "DIR", "for what exceeds it; default: $TMPDIR, /tmp"),
     OPT_END
 };
@@ -135,8 +137,8 @@ static Bpe train(Pieces *v)
     }
     size_t need = size_add(bpe_memory(v, want), BASE_MEMORY);
     if (need / 11 > (size_t)mem / 10)
-        die("training on %zu distinct pieces takes about %zu MB: more memory (--mem) or leaving out "
-            "rare ones (--min-count) is needed", v->n, need >> 20);
+        die("training on %zu distinct pieces takes about %zu MB: more memory (--mem) or leaving "
+            "out rare ones (--min-count) is needed", v->n, need >> 20);
     Bpe b = bpe_train_with(v, &o);
     progress_end(&line);
     tok_free(old);

@@ -2,8 +2,8 @@
  *
  * Each pair has its count and the list of its places. Pairs arise only in the step that makes their
  * larger id, so the list is complete at the end of that step and only gets stale: what has been
- * merged since is passed over. Likewise counts only fall after that step, so one heap entry per pair
- * is enough: one that comes up with an old count goes back with the present one.
+ * merged since is passed over. Likewise counts only fall after that step, so one heap entry per
+ * pair is enough: one that comes up with an old count goes back with the present one.
  *
  * In one step each falling pair holds a or b, each new one the new id: the changes are first added
  * up in arrays indexed by the neighbour, and each pair is looked up once.
@@ -45,7 +45,7 @@ static size_t home(uint32_t a, uint32_t b)
     return (size_t)(x ^ x >> 29);
 }
 
-/* ---- the heap, eight children to a node: highest count, smallest left id, smallest right id ---- */
+/* ---- the heap, eight children to a node: highest count, smallest left, smallest right id ---- */
 
 static int before(Top x, Top y)
 {
@@ -136,7 +136,7 @@ static void forget_refs(Trainer *t, Pair *p)
     p->n = 0;
 }
 
-/* Room for n more refs: where a quarter are of pairs that are done, by moving the others together. */
+/* Room for n more refs: if a quarter are of pairs that are done, by moving the others together. */
 static void ref_room(Trainer *t, size_t n)
 {
     if (t->nref + n <= t->ref_cap)
@@ -462,7 +462,7 @@ static void side_init(Side *s, size_t ids)
 }
 
 /* A count that the last merge's will hardly be below. Of web text and of source code, the last of m
- * merges has had a count of 1/13 to 1/8 of pieces / m for m = 32,503, and falls faster than 1 / m. */
+ * merges has a count of 1/14 to 1/8 of pieces / m for m = 32,503, and falls faster than 1 / m. */
 static int64_t guess_tau(const Pieces *v, size_t want)
 {
     double m = (double)want + 1, t = (double)v->total / m / 16;

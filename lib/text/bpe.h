@@ -19,19 +19,19 @@ typedef enum {
 
 typedef struct BpeOptions {
     size_t want;                /* merges, those of `first` included */
-    const uint32_t (*first)[2]; size_t nfirst;  /* merges made earlier, which come first as they are */
-    int64_t tau;                /* pairs rarer than this are not followed until nothing else is left;
-                                   0: guessed */
+    const uint32_t (*first)[2]; size_t nfirst;  /* merges made earlier: they come first */
+    int64_t tau;                /* pairs rarer than this are not followed until nothing else is
+                                   left; 0: guessed */
     Progress *line;             /* if not NULL, told the merges done */
-    Pieces *consume;            /* the pieces once more, to be freed as soon as they are not needed */
+    Pieces *consume;            /* the pieces once more, to be freed as soon as can be */
     int max_word;               /* pieces of more bytes are treated as long; 0: the best value */
     bool wide;                  /* 4 bytes to a symbol even where 2 would do */
 } BpeOptions;                   /* tau, max_word and wide change speed and memory, not the merges */
 
 typedef struct Bpe {
     uint32_t (*pair)[2];        /* [n] left and right id of merge k */
-    int64_t *count;             /* [n] how often the pair stood there when it was merged; -1 for those
-                                   of `first` */
+    int64_t *count;             /* [n] how often the pair stood there when it was merged; -1 for
+                                   those of `first` */
     size_t n;
     BpeEnd end;
 } Bpe;

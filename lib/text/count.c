@@ -1,8 +1,8 @@
 /* count.c -- see count.h.
  *
- * Each thread has a front: a small table in its L2 cache that takes the frequent pieces, nine in ten
- * of all. What it puts out goes in batches to the parts of the common table. Fronts and batches hold
- * counts that the table lacks: they are flushed at the end. */
+ * Each thread has a front: a small table in its L2 cache that takes the frequent pieces, nine in
+ * ten of all. What it puts out goes in batches to the parts of the common table. Fronts and batches
+ * hold counts that the table lacks: they are flushed at the end. */
 #include "text/count.h"
 #include "base/io.h"
 #include "text/count_table.h"
@@ -31,7 +31,7 @@ typedef struct Front {
 } Front;
 
 typedef struct Block {
-    Buf text;                           /* texts one after another, SLACK bytes can be read behind */
+    Buf text;                           /* texts one after another, SLACK readable bytes behind */
     size_t *end, n, cap;                /* where each ends */
     struct Block *next;
 } Block;
@@ -231,7 +231,8 @@ Counter *counter_new(const CountOptions *o)
         die("out of memory");
     memset(c, 0, sizeof *c);
     size_t each = (size_t)o->threads * (3 << 20) + (12 << 20);
-    size_t table = (o->mem > 2 * each ? o->mem - each : o->mem / 2) / 2;    /* a list of them follows */
+    /* Half of what is left: what trains on the pieces takes more than counting them. */
+    size_t table = (o->mem > 2 * each ? o->mem - each : o->mem / 2) / 2;
     table_init(&c->table, o->table ? o->table : table, o->tmpdir);
     c->mem = o->mem;
     c->block = o->block ? o->block : 1 << 17;

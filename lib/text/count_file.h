@@ -8,7 +8,7 @@ typedef struct CountInfo { uint64_t docs, chars, bytes; } CountInfo;    /* of th
 
 /* v sorted, without repetitions. */
 void counts_write(Out *o, const Pieces *v, const CountInfo *info);
-bool counts_begin(In *in);      /* is this such a file? Looks at what is buffered, consumes nothing */
+bool counts_begin(In *in);      /* is this such a file? Consumes nothing */
 /* All of it into c; what info says is added to *info. Dies "FILE: why". */
 void counts_read(In *in, Counter *c, CountInfo *info);
 

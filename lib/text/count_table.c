@@ -104,7 +104,8 @@ static void make_room(Table *t, Part *p, size_t n, size_t bytes)
 {
     size_t slots = p->mask + 1, cap = p->bytes.cap;
     bool grow = p->n + n > slots / 4 * 3;
-    size_t want = (grow ? 2 * slots * sizeof(Entry) : 0) + (p->bytes.n + bytes > cap ? cap + bytes : 0);
+    size_t want = grow ? 2 * slots * sizeof(Entry) : 0;
+    want += p->bytes.n + bytes > cap ? cap + bytes : 0;
     if (!want)
         return;
     if (p->n && atomic_load(&t->used) + want > t->limit) {

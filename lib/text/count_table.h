@@ -31,7 +31,8 @@ typedef struct Table {
 /* The parts' constants hold bytes that are not in UTF-8 text: no factor is ever 0. */
 static inline uint64_t key_hash(uint64_t k0, uint64_t k1)
 {
-    unsigned __int128 x = (unsigned __int128)(k0 ^ 0xfffe9e3779b97f4bu) * (k1 ^ 0xff51afd7ed558ccdu);
+    unsigned __int128 x = k0 ^ 0xfffe9e3779b97f4bu;
+    x *= k1 ^ 0xff51afd7ed558ccdu;
     return (uint64_t)x ^ (uint64_t)(x >> 64);
 }
 static inline unsigned key_part(uint64_t hash) { return (unsigned)(hash >> 58); }

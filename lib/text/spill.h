@@ -7,13 +7,13 @@
 #include "base/buf.h"
 #include <stdbool.h>
 
-typedef struct Spill { int fd; const char *dir; uint64_t end; Buf out; } Spill;     /* fd -1: none yet */
+typedef struct Spill { int fd; const char *dir; uint64_t end; Buf out; } Spill; /* fd -1: none */
 typedef struct Run { uint64_t at, end; } Run;           /* bytes of the file */
 typedef struct Runs { Run *r; size_t n, cap; } Runs;    /* {0} is empty */
 
 typedef void SpillEach(void *to, const char *s, size_t n, int64_t count);
 
-void spill_init(Spill *f, const char *dir);             /* dir is kept; the file comes when needed */
+void spill_init(Spill *f, const char *dir);             /* the file comes when needed */
 void spill_begin(Spill *f, Runs *v);
 void spill_put(Spill *f, const char *s, size_t n, int64_t count);
 void spill_end(Spill *f, Runs *v);                      /* the run is complete; one of v */

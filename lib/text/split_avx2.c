@@ -27,10 +27,12 @@ TIER_ATTR static inline void classify(const char *s, Block *b)
 {
     __m256i v = _mm256_loadu_si256((const __m256i *)s),
             w = _mm256_loadu_si256((const __m256i *)(s + 32)), low = _mm256_set1_epi8(32);
-    b->letter = mask(range(_mm256_or_si256(v, low), 'a', 26), range(_mm256_or_si256(w, low), 'a', 26));
+    b->letter = mask(range(_mm256_or_si256(v, low), 'a', 26),
+                     range(_mm256_or_si256(w, low), 'a', 26));
     b->number = mask(range(v, '0', 10), range(w, '0', 10));
     b->sp = mask(is(v, ' '), is(w, ' '));
-    b->nl = mask(_mm256_or_si256(is(v, '\n'), is(v, '\r')), _mm256_or_si256(is(w, '\n'), is(w, '\r')));
+    b->nl = mask(_mm256_or_si256(is(v, '\n'), is(v, '\r')),
+                 _mm256_or_si256(is(w, '\n'), is(w, '\r')));
     b->space = b->sp | mask(range(v, 9, 5), range(w, 9, 5));
     b->ap = mask(is(v, '\''), is(w, '\''));
     b->high = mask(v, w);

@@ -99,7 +99,7 @@ TIER_ATTR static inline uint64_t begins(const char *s, unsigned n, Block *b)
     uint64_t taken = nl & ~(nl + (nl & (x << 1)));
     w &= ~taken;
     begin |= w & ~(w << 1);
-    uint64_t last = blank & ~(blank >> 1), before_nl = last & (nl >> 1);    /* of stretches of blank */
+    uint64_t last = blank & ~(blank >> 1), before_nl = last & (nl >> 1);    /* of its stretches */
     uint64_t after_nl = blank & ((nl & ~taken) << 1);
     if (after_nl) {
         /* Blanks between newlines of one run begin nothing. */
@@ -141,7 +141,7 @@ TIER_ATTR size_t TIER_NAME(const char *s, size_t n, size_t i, uint32_t *ends, si
             unsigned k = (unsigned)__builtin_popcountll(begin);
             count += k;
             at += 63 - (unsigned)__builtin_clzll(begin);
-            for (unsigned done = 0; done < k; done += 4, e += 4) {   /* up to 3 beyond: overwritten */
+            for (unsigned done = 0; done < k; done += 4, e += 4) {   /* up to 3 too many */
                 e[0] = from + FIRST(begin), begin &= begin - 1;
                 e[1] = from + FIRST(begin), begin &= begin - 1;
                 e[2] = from + FIRST(begin), begin &= begin - 1;

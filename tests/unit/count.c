@@ -198,7 +198,8 @@ static void write_counts(const Pieces *v)
     out_close(o);
 }
 
-static void refused(const char *name, const char *why, const char *s, size_t n, int64_t a, int64_t b)
+static void refused(const char *name, const char *why, const char *s, size_t n, int64_t a,
+                    int64_t b)
 {
     Pieces v = {0};
     pieces_add(&v, s, n, a);

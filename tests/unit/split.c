@@ -155,7 +155,8 @@ static uint32_t any_letter(Rng *r, int mode, int from, int few)
         0x212a, 'x', '1', '2', 0xbd, 0x664, 0x2167, '!', '.', 0, 0x1f, 0x7f, 0x85, 0xa0, 0x180e,
         0x1680, 0x2009, 0x200b, 0x200d, 0x2028, 0x3000, 0xfeff, 0x301, 0x345, 0xe9, 0x416, 0x65e5,
         0x4dff, 0x8fff, 0x9000, 0x1f600, 0x1c89, 0x10d4a, 0x10d40, 0x2ebf0, 0x1ccf0, 0xe000, 0x378,
-        0x10ffff, 0xfffe, '`', '@', '[', '{', 0x0c, 0x0b, 0x0e, 0x2014, 0x201c, 0x2019, 0x7ff, 0x800,
+        0x10ffff, 0xfffe, '`', '@', '[', '{', 0x0c, 0x0b, 0x0e, 0x2014, 0x201c, 0x2019, 0x7ff,
+        0x800,
     };
     enum { ODD = sizeof odd / sizeof *odd };
     uint32_t c;
@@ -168,8 +169,8 @@ static uint32_t any_letter(Rng *r, int mode, int from, int few)
     return c >= 0xd800 && c < 0xe000 ? 'x' : c;
 }
 
-/* Random texts, in memory that ends where they do (so that the sanitizer sees a byte too many), with
- * each piece's end at each place of a window in turn. */
+/* Random texts, in memory that ends where they do (so that the sanitizer sees a byte too many),
+ * with each piece's end at each place of a window in turn. */
 static void bulk(void)
 {
     Rng r;
@@ -178,8 +179,8 @@ static void bulk(void)
     char s[2048];
     for (int k = 0; k < n; k++) {
         size_t len = 0;
-        int m = 1 + (int)rng_below(&r, k % 8 ? 150 : 500), mode = k % 4, from = (int)rng_below(&r, 64);
-        int few = 1 + (int)rng_below(&r, 6);
+        int m = 1 + (int)rng_below(&r, k % 8 ? 150 : 500), mode = k % 4;
+        int from = (int)rng_below(&r, 64), few = 1 + (int)rng_below(&r, 6);
         for (size_t pad = (size_t)k / 4 % 64; len < pad; len++)
             s[len] = k & 1 ? 'a' : ' ';
         for (int i = 0; i < m && len < sizeof s - 4; i++)
@@ -209,8 +210,9 @@ static void bulk(void)
 /* All pairs and triples of a few characters of each kind around each place of a window. */
 static void bulk_edges(void)
 {
-    static const char *const c[] = { "a", "'", "s", "!", " ", "\n", "\t", "1", "\xe2\x80\x94", "\xc3\xa9",
-                                     "\xc2\xa0", "\xc5\xbf", "\xf0\x9f\x98\x80", "l", "ve", "" };
+    static const char *const c[] = { "a", "'", "s", "!", " ", "\n", "\t", "1", "\xe2\x80\x94",
+                                     "\xc3\xa9", "\xc2\xa0", "\xc5\xbf", "\xf0\x9f\x98\x80", "l", "ve",
+                                     "" };
     enum { C = sizeof c / sizeof *c };
     int wrong = 0, texts = 0;
     for (int x = 0; x < C * C * C; x++) {
@@ -218,7 +220,8 @@ static void bulk_edges(void)
             char s[160];
             size_t n = 0;
             for (; n < (size_t)at; n++) s[n] = "ab cd, "[n % 7];
-            const char *part[] = { c[x % C], c[x / C % C], c[x / C / C], at & 1 ? " end of it" : "" };
+            const char *part[] = { c[x % C], c[x / C % C], c[x / C / C],
+                                   at & 1 ? " end of it" : "" };
             for (int k = 0; k < 4; k++) {
                 memcpy(s + n, part[k], strlen(part[k]));
                 n += strlen(part[k]);
@@ -366,8 +369,8 @@ static void fast(const char *unit, const char *tail, size_t pieces)
     size_t bulk_count = 0;
     for (size_t i = 0, m; i < n; i += ends[m - 1])
         bulk_count += m = split_ends(s, n, i, ends, 1024);
-    ok(count == pieces && bulk_count == pieces && t < 10, "a million times U+%04X..: %zu pieces, %.3f s",
-       (unsigned char)*unit, count, t);
+    ok(count == pieces && bulk_count == pieces && t < 10,
+       "a million times U+%04X..: %zu pieces, %.3f s", (unsigned char)*unit, count, t);
     free(s);
 }
 
