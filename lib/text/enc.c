@@ -9,6 +9,7 @@
 #include "text/enc.h"
 #include "text/enc_int.h"
 #include "base/io.h"
+#include "text/nfc.h"
 #include "text/split.h"
 #include "text/utf8.h"
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include <sys/mman.h>
 
 enum { KEY = 15, ENDS = 512 };
-enum { LONG_MAX_ = 256, LONG_BITS = 13, LONG_ROOM = 512 << 10 };
+enum { LONG_MAX_ = 256, LONG_BITS = 15, LONG_ROOM = 2 << 20 };
 enum { TABLE_BITS = 17 };                               /* 4 MB */
 
 typedef struct Entry {                                  /* hi is 0: empty */
@@ -47,6 +48,7 @@ struct TokEnc {
     PieceRoom piece;
     Ids ids;                    /* of tok_piece() */
     Buf fixed;                  /* a repaired text */
+    Buf normal;                 /* a text in form NFC */
 };
 
 void *huge_alloc(size_t n)
@@ -199,8 +201,8 @@ static void tables(TokEnc *e)
 {
     e->tab = huge_alloc((e->mask + 1) * sizeof *e->tab);
     e->seed = xcalloc(e->mask / 64 + 1, sizeof *e->seed);
-    e->lng = xcalloc((size_t)1 << LONG_BITS, sizeof *e->lng);
-    e->room = xmalloc(LONG_ROOM);
+    e->lng = huge_alloc(sizeof *e->lng << LONG_BITS);
+    e->room = huge_alloc(LONG_ROOM);
     table_seed(e);
 }
 
@@ -223,7 +225,7 @@ void tokenc_free(TokEnc *e)
     if (!e) return;
     encmodel_free(e->m);
     free(e->tab), free(e->seed), free(e->lng), free(e->room), free(e->tmp), free(e->walk.dead);
-    piece_free(&e->piece), ids_free(&e->ids), buf_free(&e->fixed);
+    piece_free(&e->piece), ids_free(&e->ids), buf_free(&e->fixed), buf_free(&e->normal);
     free(e);
 }
 
@@ -463,6 +465,7 @@ void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
 {
     uint32_t ends[ENDS];
     if (!e->tab) tables(e);
+    if (tok_nfc(e->t)) s = nfc(&e->normal, s, n, &n);
     reserve(out, size_add(n, 8));
     for (size_t i = 0; i < n; ) {
         size_t count = ends_of(e, s, n, i, ends);

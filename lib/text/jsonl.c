@@ -123,6 +123,17 @@ static bool escape(Scan *j)             /* p is past the backslash */
     return true;
 }
 
+/* Length of the character at p, whose first four bytes are x (the first one lowest); 0: neither a
+ * well-formed one of two bytes nor one of three. */
+static inline size_t short_char(uint32_t x)
+{
+    if ((x & 0xc0c0f0) == 0x8080e0) {
+        uint32_t cp = (x & 0xf) << 12 | (x >> 8 & 0x3f) << 6 | (x >> 16 & 0x3f);
+        return cp >= 0x800 && cp - 0xd800 >= 0x800 ? 3 : 0;
+    }
+    return (x & 0xc0e0) == 0x80c0 && (x & 0xff) >= 0xc2 ? 2 : 0;
+}
+
 /* The characters from p on that are not ASCII; false if they are malformed. */
 static bool wide(Scan *j)
 {
@@ -132,10 +143,15 @@ static bool wide(Scan *j)
         uint32_t cp, x;
         memcpy(&x, p, 4);               /* readable: JSONL_PAD */
         memcpy(o, &x, 4);
-        int k = utf8_next(p, (size_t)(j->end - p), &cp);
-        if (k < 0) return false;
+        size_t k = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? short_char(x) : 0;
+        if (!k) {
+            int len = utf8_next(p, (size_t)(j->end - p), &cp);
+            if (len < 0) return false;
+            k = (size_t)len;
+        }
         p += k, o += k;
     } while (p < j->end && (unsigned char)*p >= 128);
+    if (p > j->end) return false;       /* it ran into the padding */
     j->p = p, j->o = o;
     return true;
 }
