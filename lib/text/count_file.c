@@ -7,7 +7,7 @@
 #include <xxhash.h>
 
 static const char magic[8] = "PGCNT\r\n\x1a";      /* CR LF: a text-mode copy breaks it */
-enum { VERSION = 1, CHUNK = 64 << 10 };
+enum { FORMAT = 1, CHUNK = 64 << 10 };
 
 /* ---- writing ------------------------------------------------------------------ */
 
@@ -40,7 +40,7 @@ void counts_write(Out *o, const Pieces *v, const CountInfo *info)
 {
     Writer w = { .o = o, .hash = hash_new() };
     buf_add(&w.b, magic, sizeof magic);
-    buf_u32(&w.b, VERSION);
+    buf_u32(&w.b, FORMAT);
     buf_u32(&w.b, (uint32_t)strlen(split_pattern));
     buf_str(&w.b, split_pattern);
     buf_u32(&w.b, (uint32_t)strlen(SPLIT_UNICODE));
@@ -147,9 +147,9 @@ void counts_read(In *in, Counter *c, CountInfo *info)
     char head[8];
     get(&r, head, sizeof head);
     uint32_t version = get32(&r);
-    if (version != VERSION)
+    if (version != FORMAT)
         die("%s: version %" PRIu32 " of tables of counts; this program knows %d", in_name(in),
-            version, VERSION);
+            version, FORMAT);
     expect(&r, "pattern", split_pattern, &b[0]);
     expect(&r, "version of Unicode", SPLIT_UNICODE, &b[0]);
     buf_clear(&b[0]);

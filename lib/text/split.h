@@ -20,11 +20,11 @@ extern const uint64_t unicode_bmp[];            /* the first 65,536: 2 bits each
 size_t split_next(const char *s, size_t n, size_t i);
 
 /* Many pieces at once: from i (the beginning of a piece, i <= n) on, at most max of them. ends[k]
- * is where piece k ends, counted from i: piece k is s + i + (k ? ends[k - 1] : 0) .. s +
- * i + ends[k], and the next call begins at i + ends[count - 1]. Returns the count: 0 only at i == n, or if the
- * piece at i has 2^32 bytes or more (split_next() knows its end); fewer than max does not mean the
- * end. max >= SPLIT_MIN. Nothing outside s[0..n) is read. Equal to split_next() byte for byte; a
- * few times faster than what uses it, so a max that keeps `ends` in L1 is best (256 .. 2048).
+ * is where piece k ends, counted from i: it begins at i + (k ? ends[k - 1] : 0), and the next call
+ * at i + ends[count - 1]. Returns the count: 0 only at i == n, or if the piece at i has 2^32 bytes
+ * or more (split_next() knows its end); fewer than max does not mean the end. max >= SPLIT_MIN.
+ * Nothing outside s[0..n) is read. Equal to split_next() byte for byte; a few times faster than
+ * what uses it, so a max that keeps `ends` in L1 is best (256 .. 2048).
  * PIPEGPT_CPU=base|avx2|avx512 forces a tier. */
 enum { SPLIT_MIN = 64 };
 size_t split_ends(const char *s, size_t n, size_t i, uint32_t *ends, size_t max);
