@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { KEY = 15, ENDS = 512 };
+enum { KEY = 15, ENDS = 512, SCAN_BEST = 32 };  /* SCAN_BEST: bytes; longer pieces are walked */
 enum { LONG_MAX_ = 256, LONG_BITS = 15, LONG_ROOM = 2 << 20 };
 enum { TABLE_BITS = 17 };                               /* 4 MB */
 
@@ -224,7 +224,8 @@ void tokenc_free(TokEnc *e)
 {
     if (!e) return;
     encmodel_free(e->m);
-    free(e->tab), free(e->seed), free(e->lng), free(e->room), free(e->tmp), free(e->walk.dead);
+    free(e->tab), free(e->seed), free(e->lng), free(e->room), free(e->tmp);
+    free(e->walk.dead), free(e->walk.seen);
     piece_free(&e->piece), ids_free(&e->ids), buf_free(&e->fixed), buf_free(&e->normal);
     free(e);
 }
@@ -243,7 +244,7 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, const uint32_t **id
         }
         *id = e->tmp;
         if (whole >= 0) return e->tmp[0] = (uint32_t)whole, 1;
-        if (n <= SCAN_MAX) return enc_scan(e->m, s, n, e->tmp);
+        if (n <= SCAN_BEST) return enc_scan(e->m, s, n, e->tmp);
         if (walk_can(e->m)) return enc_walk(e->m, &e->walk, s, n, e->tmp);
     }
     if (n >= UINT32_MAX)

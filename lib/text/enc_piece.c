@@ -14,42 +14,22 @@
 struct EncModel {
     const Tok *t;
     atomic_int users;
-    const uint32_t (*pair)[2];
     uint32_t *bytes;            /* [65536] merge of two bytes, or NO_ID */
-    uint32_t *slot;             /* tag << id_bits | id; 0 is empty */
-    size_t mask;
-    int shift, id_bits;         /* home of a hash: the bits above shift */
+    PairTable pairs;
     bool scan_avx2;
     pthread_mutex_t lock;
     atomic_int walk_state;      /* 0: not tried, 1: can, 2: cannot */
     struct WalkTables *walk;
 };
 
-static uint64_t pair_hash(uint32_t a, uint32_t b)
-{
-    return ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u ^ (uint64_t)a * 0xd6e8feb86659fd93u;
-}
-
-static uint32_t tagged(const EncModel *m, uint64_t hash, uint32_t id)
-{
-    return (uint32_t)hash << m->id_bits | id;
-}
-
-/* The home is taken from the top of the hash, the tag from its low half. */
-static inline uint32_t pair_get(const EncModel *m, uint32_t a, uint32_t b)
-{
-    uint64_t h = pair_hash(a, b);
-    uint32_t tag = tagged(m, h, 0), low = (1u << m->id_bits) - 1;
-    for (size_t i = (size_t)(h >> m->shift); ; i = (i + 1) & m->mask) {
-        uint32_t x = m->slot[i], id = x & low;
-        if (!x) return NO_ID;
-        if ((x ^ tag) <= low && m->pair[id - 256][0] == a && m->pair[id - 256][1] == b) return id;
-    }
-}
-
 uint32_t encmodel_pair(const EncModel *m, uint32_t a, uint32_t b)
 {
-    return pair_get(m, a, b);
+    return pair_get(&m->pairs, a, b);
+}
+
+const PairTable *encmodel_pairs(const EncModel *m)
+{
+    return &m->pairs;
 }
 
 static bool has_avx2(void)
@@ -62,23 +42,25 @@ static bool has_avx2(void)
 #endif
 }
 
-static void pairs_make(EncModel *m, size_t merges)
+static void pairs_make(EncModel *model, size_t merges, const uint32_t (*pair)[2])
 {
+    PairTable *m = &model->pairs;
     int bits = 10;
+    m->pair = pair;
     while ((size_t)1 << bits < 2 * merges) bits++;
     m->mask = ((size_t)1 << bits) - 1;
     m->shift = 64 - bits;
     while ((size_t)1 << m->id_bits < 256 + merges) m->id_bits++;
     m->slot = xcalloc(m->mask + 1, sizeof *m->slot);
-    m->bytes = xreallocarray(NULL, 65536, sizeof *m->bytes);
-    memset(m->bytes, 0xff, 65536 * sizeof *m->bytes);
+    model->bytes = xreallocarray(NULL, 65536, sizeof *model->bytes);
+    memset(model->bytes, 0xff, 65536 * sizeof *model->bytes);
     for (size_t k = 0; k < merges; k++) {
         uint32_t a = m->pair[k][0], b = m->pair[k][1], id = (uint32_t)(256 + k);
         uint64_t h = pair_hash(a, b);
         size_t i = (size_t)(h >> m->shift);
         while (m->slot[i]) i = (i + 1) & m->mask;
-        m->slot[i] = tagged(m, h, id);
-        if (a < 256 && b < 256) m->bytes[a << 8 | b] = id;
+        m->slot[i] = pair_tag(m, h) | id;
+        if (a < 256 && b < 256) model->bytes[a << 8 | b] = id;
     }
 }
 
@@ -89,7 +71,11 @@ EncModel *encmodel_new(const Tok *t)
     m->users = 1;
     m->scan_avx2 = has_avx2();
     pthread_mutex_init(&m->lock, NULL);
-    if (tok_plain(t)) pairs_make(m, tok_merges(t, &m->pair));
+    const uint32_t (*pair)[2];
+    if (tok_plain(t)) {
+        size_t merges = tok_merges(t, &pair);
+        pairs_make(m, merges, pair);
+    }
     return m;
 }
 
@@ -105,7 +91,7 @@ void encmodel_free(EncModel *m)
     walk_tables_free(m->walk);
     pthread_mutex_destroy(&m->lock);
     free(m->bytes);
-    free(m->slot);
+    free(m->pairs.slot);
     free(m);
 }
 
@@ -165,7 +151,7 @@ static inline uint32_t least_avx2(const uint32_t *key, size_t n)
 
 static inline uint32_t key_of(const EncModel *m, uint32_t a, uint32_t b, size_t at)
 {
-    uint32_t id = pair_get(m, a, b);
+    uint32_t id = pair_get(&m->pairs, a, b);
     return id == NO_ID ? NO_ID : id << 6 | (uint32_t)at;
 }
 

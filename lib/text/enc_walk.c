@@ -24,15 +24,14 @@ struct WalkTables {
     uint32_t nodes;
     uint32_t *shorter;          /* [id] the longest token that is a beginning of this one, or NO_ID */
     const int32_t *len;
-    const uint32_t (*pair)[2];
 };
 
 /* No merge with an id below `limit` is made across the border of a and b. */
-static bool together(const EncModel *m, const uint32_t (*pair)[2], uint32_t a, uint32_t b,
-                     uint32_t limit)
+static bool together(const PairTable *m, uint32_t a, uint32_t b, uint32_t limit)
 {
+    const uint32_t (*pair)[2] = m->pair;
     for (;;) {
-        uint32_t c = encmodel_pair(m, a, b);
+        uint32_t c = pair_get(m, a, b);
         if (c < limit) return false;
         if (a > b && a >= 256) {
             limit = a;
@@ -81,13 +80,14 @@ static uint32_t longest(const struct WalkTables *w, const char *s, size_t n)
 }
 
 /* Which tokens are the encoding of their own bytes? Others are never made by merging. */
-static uint8_t *reached(const EncModel *m, const uint32_t (*pair)[2], size_t ids)
+static uint8_t *reached(const PairTable *m, size_t ids)
 {
+    const uint32_t (*pair)[2] = m->pair;
     uint8_t *yes = xmalloc(ids);
     memset(yes, 1, 256);
     for (uint32_t id = 256; id < ids; id++) {
         uint32_t a = pair[id - 256][0], b = pair[id - 256][1];
-        yes[id] = yes[a] && yes[b] && together(m, pair, a, b, id);
+        yes[id] = yes[a] && yes[b] && together(m, a, b, id);
     }
     return yes;
 }
@@ -106,9 +106,8 @@ struct WalkTables *walk_tables_new(const EncModel *m, const Tok *t)
     w->token = xreallocarray(NULL, total + 1, sizeof *w->token);
     w->shorter = xreallocarray(NULL, ids, sizeof *w->shorter);
     w->len = len;
-    w->pair = pair;
     w->token[0] = NO_ID;
-    uint8_t *yes = reached(m, pair, ids);
+    uint8_t *yes = reached(encmodel_pairs(m), ids);
     for (size_t i = 0, n; i < ids; i++)
         if (yes[i]) insert(w, tok_bytes(t, (int)i, &n), (size_t)len[i], (uint32_t)i);
     for (uint32_t c = 0; c < 256; c++) w->root[c] = edge_slot(w, 0, c)->to;
@@ -129,22 +128,32 @@ void walk_tables_free(struct WalkTables *w)
     free(w);
 }
 
+/* The same without a limit. Entries of `seen` are pair + 1 << 1 | answer; ids have 25 bits. */
+static inline bool together_seen(const PairTable *m, uint64_t *seen, uint32_t a, uint32_t b)
+{
+    uint64_t key = ((uint64_t)a << 25 | b) + 1, *p = &seen[pair_hash(a, b) >> 52];
+    if (*p >> 1 != key) *p = key << 1 | together(m, a, b, NO_ID);
+    return *p & 1;
+}
+
 static bool is_dead(const WalkRoom *r, size_t i) { return r->dead[i / 64] >> (i % 64) & 1; }
 
-size_t enc_walk(const EncModel *m, WalkRoom *r, const char *s, size_t n, uint32_t *out)
+size_t enc_walk(const EncModel *model, WalkRoom *r, const char *s, size_t n, uint32_t *out)
 {
-    const struct WalkTables *w = encmodel_walk(m);
+    const struct WalkTables *w = encmodel_walk(model);
+    const PairTable *m = encmodel_pairs(model);
     size_t words = n / 64 + 1, at = 0, count = 0;
     if (words > r->words) {
         free(r->dead);
         r->dead = xreallocarray(NULL, words, sizeof *r->dead);
         r->words = words;
     }
+    if (!r->seen) r->seen = xcalloc(WALK_SEEN, sizeof *r->seen);
     memset(r->dead, 0, words * sizeof *r->dead);
     uint32_t id = longest(w, s, n);
     while (at < n) {
         while (id != NO_ID && (is_dead(r, at + (size_t)w->len[id]) ||
-                               (count && !together(m, w->pair, out[count - 1], id, NO_ID))))
+                               (count && !together_seen(m, r->seen, out[count - 1], id))))
             id = w->shorter[id];
         if (id != NO_ID) {
             out[count++] = id;

@@ -129,12 +129,13 @@ static void piece_ways(void)
             ids_free(&want), ids_free(&got);
         }
         encmodel_free(m), tok_free(t);
+        free(room.seen), room.seen = NULL;              /* it goes with the tokenizer */
     }
     ok(!scan, "%d pieces by scanning for the lowest merge (%d wrong)", rounds, scan);
     ok(!walk, "by walking (%d wrong)", walk);
     ok(!heap, "with the heap (%d wrong)", heap);
     ok(unreached > 0, "%d of them tokens that merging does not reach", unreached);
-    free(room.dead), piece_free(&heap_room);
+    free(room.dead), free(room.seen), piece_free(&heap_room);
 }
 
 static void long_pieces(void)
@@ -157,7 +158,7 @@ static void long_pieces(void)
         ids_free(&want);
     }
     ok(!wrong, "pieces of 3 MB: walk and heap agree");
-    free(s), free(out), free(room.dead), piece_free(&heap), encmodel_free(m), tok_free(t);
+    free(s), free(out), free(room.dead), free(room.seen), piece_free(&heap), encmodel_free(m), tok_free(t);
 }
 
 /* ---- texts ----------------------------------------------------------------------------- */
