@@ -83,7 +83,12 @@ static bool agree(uint64_t seed)
     for (size_t k = 0; good && k < b.n; k++)
         good =
             b.pair[k][0] == v.pair[k][0] && b.pair[k][1] == v.pair[k][1] && b.count[k] == v.top[k];
-    bpe_free(&b);
+    /* the first half, then the rest on top of it */
+    BpeOptions on = { .want = (size_t)want, .first = (const uint32_t (*)[2])b.pair,
+                      .nfirst = b.n / 2, .wide = seed & 1, .max_word = (int[]){ 0, 1, 6 }[seed % 3], .tau = tau };
+    Bpe c = bpe_train_with(&p, &on);
+    good = good && c.n == b.n && c.end == b.end && !memcmp(c.pair, b.pair, b.n * sizeof *b.pair);
+    bpe_free(&b), bpe_free(&c);
     pieces_free(&p);
     return good;
 }

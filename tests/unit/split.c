@@ -211,8 +211,8 @@ static void bulk(void)
 static void bulk_edges(void)
 {
     static const char *const c[] = { "a", "'", "s", "!", " ", "\n", "\t", "1", "\xe2\x80\x94",
-                                     "\xc3\xa9", "\xc2\xa0", "\xc5\xbf", "\xf0\x9f\x98\x80", "l", "ve",
-                                     "" };
+                                     "\xc3\xa9", "\xc2\xa0", "\xc5\xbf", "\xf0\x9f\x98\x80", "l",
+                                     "ve", "" };
     enum { C = sizeof c / sizeof *c };
     int wrong = 0, texts = 0;
     for (int x = 0; x < C * C * C; x++) {
