@@ -316,6 +316,7 @@ int tok_max_length(const Tok *t) { return t->max_len; }
 bool tok_plain(const Tok *t) { return t->plain; }
 SplitKind tok_split(const Tok *t) { return t->kind; }
 const char *tok_pattern(const Tok *t) { return t->pattern; }
+bool tok_nfc(const Tok *t) { return t->nfc; }
 int tok_byte_id(const Tok *t, unsigned char b) { return t->byte_id[b]; }
 
 const char *tok_bytes(const Tok *t, int id, size_t *len)

@@ -51,6 +51,7 @@ int tok_max_length(const Tok *t);               /* of an ordinary token, bytes *
 bool tok_plain(const Tok *t);                   /* see above */
 SplitKind tok_split(const Tok *t);
 const char *tok_pattern(const Tok *t);          /* as it stands in the file */
+bool tok_nfc(const Tok *t);                     /* text is put into form NFC first (nfc.h) */
 int tok_byte_id(const Tok *t, unsigned char b);         /* always there */
 /* Of a plain tokenizer: how many merges, and the pairs. Otherwise 0. */
 size_t tok_merges(const Tok *t, const uint32_t (**pair)[2]);
