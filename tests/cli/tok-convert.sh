@@ -17,6 +17,9 @@ done
 ok "tokenizer.json" "ids -t $fix/other.json $fix/other.jsonl | cmp - $fix/other-json.txt"
 ok "to .tok" "tok-encode --convert $fix/other.json o.tok && ids -t o.tok $fix/other.jsonl | cmp - $fix/other-json.txt"
 ok "to .json again" "tok-encode --convert o.tok o.json && tok-encode --convert o.json o2.tok && cmp o.tok o2.tok"
+sed 's/^"normalizer": null/"normalizer": {"type": "NFC"}/' $fix/other.json >nfc.json
+ok "with form NFC" "ids -t nfc.json $fix/other.jsonl | cmp - $fix/other-nfc.txt"
+ok "which a .tok keeps" "tok-encode --convert nfc.json nfc.tok && ids -t nfc.tok $fix/other.jsonl | cmp - $fix/other-nfc.txt"
 says 1 "cannot be ranks" "merges that are no ranks" "tok-encode --convert o.tok x.tiktoken"
 ok "and no file" "! test -e x.tiktoken"
 ok "a plain one through JSON" "tok-encode --convert t.tok t.json && tok-encode --convert t.json t2.tok && cmp t.tok t2.tok"
