@@ -1,8 +1,9 @@
 /* encode.h -- documents to tokens, by several threads that share one ring of batches.
  *
- * A batch is about 1 MB of whole lines, or a part of one long text. Each thread does what is there to
- * do: write the next batch in order, encode one that was read, or read one. So memory does not depend
- * on the length of the input, only on that of its longest line: about twice that, and 4 MB a thread. */
+ * A batch is about 1 MB of whole lines, or a part of one long text. Each thread does what is there
+ * to do: write the next batch in order, encode one that was read, or read one. So memory does not
+ * depend on the length of the input, only on that of its longest line: about twice that, and 4 MB a
+ * thread. */
 #ifndef TOK_ENCODE_ENCODE_H
 #define TOK_ENCODE_ENCODE_H
 #include "base/progress.h"
@@ -21,8 +22,8 @@ typedef struct Encode {
     int bos, eos;               /* ids, -1: none */
     int special;                /* names of special tokens in text */
     int64_t max_tokens;         /* 0: all */
-    int64_t shard_size;         /* tokens in an output file, from which on another begins; 0: no end */
-    int shards;                 /* output files that take documents in turn; 0: one, named `output` */
+    int64_t shard_size;         /* tokens after which another output file begins; 0: none */
+    int shards;                 /* output files that take turns; 0: one, named `output` */
     size_t block;               /* bytes in a batch */
     /* what came of it */
     uint64_t documents, bytes, tokens, cut, replaced;
@@ -32,6 +33,8 @@ typedef struct Encode {
 void encode_run(Encode *e, char **files, int n);
 
 /* ---- the parts: feed.c reads, work.c encodes, sink.c writes ------------------------------ */
+
+extern const char no_chat[];    /* why a row of messages is refused */
 
 typedef struct Batch {
     DocBlock in;                /* whole lines; or a part of a text, the whole of in.b */
@@ -52,7 +55,7 @@ bool feed_next(Feed *f, Batch *b);              /* false at the end */
 void feed_free(Feed *f);
 
 typedef struct Worker Worker;
-Worker *worker_new(const Encode *e, const Worker *like);        /* shares with `like`, if not NULL */
+Worker *worker_new(const Encode *e, const Worker *like);        /* like: to share with, or NULL */
 void worker_encode(Worker *w, Batch *b);
 void worker_free(Worker *w);
 

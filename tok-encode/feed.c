@@ -1,14 +1,16 @@
 /* feed.c -- from files to batches: lines in blocks as they are, long texts in parts.
  *
- * A text may be cut where the pieces are the same whatever follows or went before:
- * before a space between an ASCII letter or digit and an ASCII letter, and after a line end when a
- * visible ASCII character follows (but not with GPT-2's pattern, which has white space at the end of a
- * text in other pieces). */
+ * A text may be cut where the pieces are the same whatever follows or went before: before a space
+ * between an ASCII letter or digit and an ASCII letter, and after a line end when a visible ASCII
+ * character follows (but not with GPT-2's pattern, which has white space at the end of a text in
+ * other pieces). */
 #include "encode.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { HUGE = 8 };              /* blocks: lines past this are given out in parts */
+
+const char no_chat[] = "has \"messages\": conversations cannot be encoded yet";
 
 struct Feed {
     const Encode *e;
@@ -75,8 +77,8 @@ static bool inside_name(const Feed *f, const char *s, size_t n, size_t i)
     return false;
 }
 
-/* Where to cut s[0..n): about at `want`, before it or else after; 0: nowhere. What comes after s[n) is
- * not known. */
+/* Where to cut s[0..n): about at `want`, before it or else after; 0: nowhere. What comes after s[n)
+ * is not known. */
 static size_t cut(const Feed *f, const char *s, size_t n, size_t want)
 {
     size_t margin = 2 + (f->special ? specials_longest(f->special) : 0);
@@ -117,7 +119,7 @@ static bool next_of_big(Feed *f, Batch *b)
         int got = docp_next(f->parser, &f->big, &d, &b->err);
         if (got == 0) return f->in_big = false;
         if (got > 0 && !d.text)
-            b->err = (DocError){ "has \"messages\": conversations cannot be encoded yet", d.line, 0 };
+            b->err = (DocError){ no_chat, d.line, 0 };
         if (b->err.why) {
             b->part = true;
             b->first = b->last = false;

@@ -41,7 +41,8 @@ Specials *specials_new(const Tok *t)
         p->begin[c] = i;
         while (i < p->n && c < 256 && (unsigned char)p->name[i].s[0] == c) i++;
     }
-    p->only = p->n && p->name[0].s[0] == p->name[p->n - 1].s[0] ? (unsigned char)p->name[0].s[0] : -1;
+    p->only = -1;
+    if (p->n && p->name[0].s[0] == p->name[p->n - 1].s[0]) p->only = (unsigned char)p->name[0].s[0];
     return p;
 }
 
@@ -182,7 +183,7 @@ static void encode_lines(Worker *w, Batch *b)
         size_t from = b->out.n;
         b->err.line = d.line;
         if (!d.text) {
-            b->err = (DocError){ "has \"messages\": conversations cannot be encoded yet", d.line, 0 };
+            b->err = (DocError){ no_chat, d.line, 0 };
             return;
         }
         b->bad += d.bad;

@@ -84,7 +84,8 @@ static bool from_tree(DocParser *p, Doc *d, DocError *e)
     d->messages = json_get(p->row, "messages");
     if (!text && !d->messages) return wrong(e, 0, "neither \"text\" nor \"messages\"");
     if (text && text->kind != J_STR) return wrong(e, 0, "\"text\" is not a string");
-    if (d->messages && d->messages->kind != J_ARR) return wrong(e, 0, "\"messages\" is not an array");
+    if (d->messages && d->messages->kind != J_ARR)
+        return wrong(e, 0, "\"messages\" is not an array");
     if (text) {
         buf_clear(&p->text);
         buf_reserve(&p->text, size_add(text->len, DOC_PAD));

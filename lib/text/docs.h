@@ -5,8 +5,8 @@
  * must have at least one of them. A bad line dies: "FILE: line N: why". Memory is in proportion to
  * the longest line.
  *
- * Bytes that are not UTF-8 make a line bad, or with DOCS_REPLACE become U+FFFD, one for each maximal
- * ill-formed subpart, and are counted. */
+ * Bytes that are not UTF-8 make a line bad, or with DOCS_REPLACE become U+FFFD, one for each
+ * maximal ill-formed subpart, and are counted. */
 #ifndef TEXT_DOCS_H
 #define TEXT_DOCS_H
 #include "base/io.h"
@@ -41,7 +41,7 @@ void docs_close(DocReader *r);
 /* ---- for several threads: one reads blocks of whole lines, each parses blocks of its own ---- */
 
 typedef struct DocBlock {
-    Buf b; size_t at;           /* lines; where the next one begins. DOC_PAD readable bytes follow */
+    Buf b; size_t at;           /* lines, DOC_PAD readable bytes; where the next begins */
     uint64_t line;              /* lines of this block that were given out, blank ones as well */
     bool first;                 /* a byte-order mark at its beginning is none of the text */
 } DocBlock;                     /* {0} is empty; buf_free(&block.b) in the end */

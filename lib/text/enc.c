@@ -1,11 +1,11 @@
 /* enc.c -- encoding text with a tokenizer; see tok.h and enc.h.
  *
- * Pieces of up to 15 bytes that became few tokens are looked up in a table of 32-byte entries, two in
- * a cache line: bytes and length as one 16-byte key, then the ids, which are stored all at once
- * whatever their number. It begins with the tokens themselves and takes in what is met, until 3/4 of
- * it is full: then all but the tokens is forgotten. Other pieces of up to LONG_MAX bytes have a second
- * table. What neither knows is encoded by enc_piece.c or enc_walk.c, or for tokenizers that are not
- * plain by tok_piece(). */
+ * Pieces of up to 15 bytes that became few tokens are looked up in a table of 32-byte entries, two
+ * in a cache line: bytes and length as one 16-byte key, then the ids, which are stored all at once
+ * whatever their number. It begins with the tokens themselves and takes in what is met, until 3/4
+ * of it is full: then all but the tokens is forgotten. Other pieces of up to LONG_MAX bytes have a
+ * second table. What neither knows is encoded by enc_piece.c or enc_walk.c, or for tokenizers that
+ * are not plain by tok_piece(). */
 #include "text/enc.h"
 #include "text/enc_int.h"
 #include "base/io.h"
@@ -303,7 +303,8 @@ static size_t encode_piece(TokEnc *e, const char *s, size_t n, void *out, size_t
     return got;
 }
 
-/* A short piece that is not in the line of its home, or that has 0 ids there. Returns how many ids. */
+/* A short piece that is not in the line of its home, or that has 0 ids there. Returns how many
+ * ids. */
 static __attribute__((noinline))
 size_t encode_rare(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
 {
@@ -340,8 +341,8 @@ size_t encode_rare(TokEnc *e, const char *s, size_t n, void *out, size_t at, int
 static const uint64_t low_mask[16][2] = {
 #define FF(n) (n >= 8 ? ~0ull : (1ull << (8 * (n) & 63)) - 1)
 #define ROW(n) { FF(n), (n > 8 ? FF((n > 8 ? n - 8 : 0)) : 0) }
-    ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7), ROW(8), ROW(9), ROW(10), ROW(11),
-    ROW(12), ROW(13), ROW(14), ROW(15)
+    ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7),
+    ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15)
 };
 
 typedef uint16_t Half8 __attribute__((vector_size(16)));
@@ -352,8 +353,8 @@ enum { AHEAD = 32 };            /* pieces whose entries are asked for before the
 static const Entry no_key[2] __attribute__((aligned(64)));
                                 /* home of what is no key: 0 ids */
 
-/* Keys of pieces from `from` on, and their entries on the way to the cache; `near`: 16 bytes cannot be
- * read from each of them. A longer piece has the key 0, as no_key has. */
+/* Keys of pieces from `from` on, and their entries on the way to the cache; `near`: 16 bytes cannot
+ * be read from each of them. A longer piece has the key 0, as no_key has. */
 static inline __attribute__((always_inline))
 void look_ahead(const TokEnc *e, Ahead *a, const char *s, size_t from, const uint32_t *end,
                 size_t count, const bool near)
@@ -389,9 +390,9 @@ void look_ahead_near(const TokEnc *e, Ahead *a, const char *s, size_t from, cons
     look_ahead(e, a, s, from, end, count, true);
 }
 
-/* Pieces s + (k ? end[k - 1] : 0) .. s + end[k]; out has room for 8 ids more than they become. Returns
- * how many ids are in out. 16 bytes may be read from s + safe and before. cw is the width of ids in
- * the table, ow that in out. */
+/* Pieces s + (k ? end[k - 1] : 0) .. s + end[k]; out has room for 8 ids more than they become.
+ * Returns how many ids are in out. 16 bytes may be read from s + safe and before. cw is the width
+ * of ids in the table, ow that in out. */
 static inline __attribute__((always_inline))
 size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
                      void *out, size_t at, const int cw, const int ow)
@@ -431,23 +432,15 @@ size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *e
     return at;
 }
 
-static size_t pieces_2_2(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
-                         void *out, size_t at)
-{
-    return encode_pieces(e, s, safe, end, count, out, at, 2, 2);
-}
-
-static size_t pieces_2_4(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
-                         void *out, size_t at)
-{
-    return encode_pieces(e, s, safe, end, count, out, at, 2, 4);
-}
-
-static size_t pieces_4_4(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
-                         void *out, size_t at)
-{
-    return encode_pieces(e, s, safe, end, count, out, at, 4, 4);
-}
+#define PIECES(cw, ow)                                                                          \
+    static size_t pieces_##cw##_##ow(TokEnc *e, const char *s, ptrdiff_t safe,                   \
+                                     const uint32_t *end, size_t count, void *out, size_t at)    \
+    {                                                                                            \
+        return encode_pieces(e, s, safe, end, count, out, at, cw, ow);                           \
+    }
+PIECES(2, 2)
+PIECES(2, 4)
+PIECES(4, 4)
 
 /* split_ends() for any kind of pattern. */
 static size_t ends_of(const TokEnc *e, const char *s, size_t n, size_t from, uint32_t *ends)

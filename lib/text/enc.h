@@ -1,12 +1,12 @@
 /* enc.h -- encoding in bulk; what tok.h has is enough for a text now and then.
  *
- * An encoder belongs to one thread. It remembers what pieces were encoded as, in tables of fixed size
- * (about 7 MB): memory does not grow with the text. */
+ * An encoder belongs to one thread. It remembers what pieces were encoded as, in tables of fixed
+ * size (about 7 MB): memory does not grow with the text. */
 #ifndef TEXT_ENC_H
 #define TEXT_ENC_H
 #include "text/tok.h"
 
-typedef struct TokOut { void *id; size_t n, cap; int width; } TokOut;   /* ids of width 2 or 4 bytes */
+typedef struct TokOut { void *id; size_t n, cap; int width; } TokOut;   /* width: 2 or 4 bytes */
 
 /* Another encoder for the same tokenizer, for another thread; shares what is read-only. */
 TokEnc *tokenc_share(TokEnc *e);

@@ -120,9 +120,9 @@ bool walk_can(EncModel *m)
 
 /* ---- scan ------------------------------------------------------------------------- */
 
-/* key[i] = merge of the tokens at i and after it << 6 | i, so that the least key is the lowest merge
- * and of equal ones the leftmost; UINT32_MAX: none. Ids have at most 25 bits. A token stands where its
- * first byte is; n is rounded up to 8. */
+/* key[i] = merge of the tokens at i and after it << 6 | i, so that the least key is the lowest
+ * merge and of equal ones the leftmost; UINT32_MAX: none. Ids have at most 25 bits. A token stands
+ * where its first byte is; n is rounded up to 8. */
 typedef struct Scan {
     uint32_t key[SCAN_MAX], id[SCAN_MAX];
     uint8_t next[SCAN_MAX + 1], prev[SCAN_MAX + 1];

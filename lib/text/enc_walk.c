@@ -1,10 +1,10 @@
 /* enc_walk.c -- the encoding of a piece in time linear in its length, for plain tokenizers.
  *
  * A sequence of tokens is the encoding of its bytes if and only if each two neighbours are that of
- * theirs ("go together"). So go from the left: at each place try the longest token that matches, then
- * the shorter ones, and take the first that goes together with the one before. If none does, the place
- * is dead: go back, and on with a shorter token. A place can be reached in one way only (the encoding
- * of what is before it), so no place is tried twice.
+ * theirs ("go together"). So go from the left: at each place try the longest token that matches,
+ * then the shorter ones, and take the first that goes together with the one before. If none does,
+ * the place is dead: go back, and on with a shorter token. A place can be reached in one way only
+ * (the encoding of what is before it), so no place is tried twice.
  *
  * a and b go together if, undoing merges from the last one made to the first, no pair across the
  * border shows that would have been merged before: a lower id than the merge just undone, or on the
@@ -15,14 +15,14 @@
 
 enum { MAX_BYTES = 1 << 22, MAX_TOKEN = 4096 };         /* of the trie; beyond, others do it */
 
-typedef struct Edge { uint32_t from, byte, to; } Edge;  /* node 0 is the root, and no edge leads there */
+typedef struct Edge { uint32_t from, byte, to; } Edge;  /* node 0 is the root; no edge ends there */
 
 struct WalkTables {
     Edge *edge; size_t mask;
     uint32_t root[256];         /* the first step */
     uint32_t *token;            /* [node] the token that ends there, or NO_ID */
     uint32_t nodes;
-    uint32_t *shorter;          /* [id] the longest token that is a beginning of this one, or NO_ID */
+    uint32_t *shorter;          /* [id] the longest token that begins this one, or NO_ID */
     const int32_t *len;
 };
 

@@ -2,7 +2,8 @@
  *
  * Strings are copied to the output while they are searched, 32 bytes at a time, for the bytes that
  * need a look: quote, backslash, control characters, not ASCII. Strings that are not the text go
- * there too and are taken back. Nothing here says what is wrong: on anything unusual it gives up. */
+ * there too and are taken back. Nothing here says what is wrong: on anything unusual it gives
+ * up. */
 #include "text/jsonl.h"
 #include "text/utf8.h"
 #include <stdlib.h>
@@ -293,7 +294,8 @@ static bool top_value(Scan *j)
     return true;
 }
 
-/* After an opening bracket (fresh) or a value: closes what closes, and goes on to the next value. */
+/* After an opening bracket (fresh) or a value: closes what closes, and goes on to the next
+ * value. */
 static bool next(Scan *j, bool fresh)
 {
     while (j->depth) {

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include <stdbool.h>
 
-enum { JSONL_PAD = 64 };        /* bytes that may be read after the end of a row, whatever they are */
+enum { JSONL_PAD = 64 };        /* bytes after a row that may be read, whatever they are */
 
 /* True: out holds the text (what was in out is gone) and JSONL_PAD zero bytes after it. False: ask
  * json_parse(). s[n .. n + JSONL_PAD) must be readable. */

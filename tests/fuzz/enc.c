@@ -1,4 +1,5 @@
-/* The encoder against the rule, on any bytes: a tokenizer from the first of them, a text from the rest. */
+/* The encoder against the rule, on any bytes: a tokenizer from the first of them, a text from the
+ * rest. */
 #include "fuzz.h"
 #include "text/enc.h"
 #include "text/enc_int.h"
@@ -7,8 +8,9 @@
 #include <string.h>
 
 static const uint32_t merges[][2] = {
-    {'a', 'b'}, {'a', 'a'}, {256, 'c'}, {257, 257}, {' ', 256}, {'b', 'c'}, {0xc3, 0xa9}, {0xef, 0xbf},
-    {263, 0xbd}, {'\n', '\n'}, {' ', ' '}, {266, 266}, {'b', 'b'}, {259, 256}, {268, 'a'}, {'1', '1'} };
+    {'a', 'b'}, {'a', 'a'}, {256, 'c'}, {257, 257}, {' ', 256}, {'b', 'c'}, {0xc3, 0xa9},
+    {0xef, 0xbf}, {263, 0xbd}, {'\n', '\n'}, {' ', ' '}, {266, 266}, {'b', 'b'}, {259, 256},
+    {268, 'a'}, {'1', '1'} };
 enum { MERGES = sizeof merges / sizeof *merges, TOKS = 3 };
 
 static void rule(const Tok *t, const char *s, size_t n, Ids *out)
@@ -58,8 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 void fuzz_seeds(FuzzSeed put)
 {
-    static const char *const s[] = { "2abc ab aabb\n\nabcabc\xc3\xa9", "1\xef\xbf\xbd\xff\xc3 11111'll  x",
-                                     "2aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
-                                     "0\xe6\x97\xa5 <|bos|>\r\n  \t" };
+    static const char *const s[] = {
+        "2abc ab aabb\n\nabcabc\xc3\xa9", "1\xef\xbf\xbd\xff\xc3 11111'll  x",
+        "2aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+        "0\xe6\x97\xa5 <|bos|>\r\n  \t" };
     for (size_t i = 0; i < sizeof s / sizeof *s; i++) put(s[i], strlen(s[i]));
 }

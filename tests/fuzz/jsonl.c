@@ -32,8 +32,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 void fuzz_seeds(FuzzSeed put)
 {
     static const char *const s[] = {
-        "{\"text\":\"a\"}", " { \"id\" : [ 1 , -2.5e+3 , {\"a\":null} ] , \"text\" : \"q\\n\\u00e9\\ud83d\\ude00\" } ",
-        "{\"text\":\"\xe6\x97\xa5 0123456789abcdef0123456789abcdef0123456789\",\"b\":{\"c\":{},\"d\":true}}",
+        "{\"text\":\"a\"}",
+        " { \"id\" : [ 1 , -2.5e+3 , {\"a\":null} ] , "
+        "\"text\" : \"q\\n\\u00e9\\ud83d\\ude00\" } ",
+        "{\"text\":\"\xe6\x97\xa5 0123456789abcdef0123456789abcdef0123456789\","
+        "\"b\":{\"c\":{},\"d\":true}}",
         "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}" };
     for (size_t i = 0; i < sizeof s / sizeof *s; i++) put(s[i], strlen(s[i]));
 }

@@ -81,6 +81,74 @@ static void bad(void)
        "a BOM on line 2 is no BOM");
 }
 
+/* Blocks of any size hold the same documents, with the same lines. */
+static void blocks(void)
+{
+    static const char in[] =
+        "\xEF\xBB\xBF{\"text\":\"one\"}\r\n\n"
+        "{\"text\":\"a much longer text than the others have\",\"id\":[{}]}\n  \n"
+        "{\"messages\":[]}\n{\"\\u0074ext\":\"q\\n\"}\n"
+        "{\"text\":\"\xE6\x97\xFF!\"}\n{\"text\":\"end\"}";
+    int wrong = 0;
+    put(in, sizeof in - 1);
+    for (size_t want = 1; want < 200; want++) {
+        DocReader *r = docs_open(path), *q = docs_open(path);
+        DocParser *p = docp_new(DOCS_REPLACE);
+        DocBlock b = {0};
+        Doc d, x;
+        DocError e;
+        uint64_t before = 0;
+        docs_invalid(q, DOCS_REPLACE);
+        while (docs_block(r, &b, want)) {
+            while (docp_next(p, &b, &d, &e) > 0) {
+                wrong += !doc_next(q, &x) || before + d.line != x.line || d.len != x.len ||
+                         (d.text && memcmp(d.text, x.text, d.len)) || !d.messages != !x.messages ||
+                         d.bad != x.bad || d.raw_len != x.raw_len ||
+                         memcmp(d.raw, x.raw, d.raw_len);
+            }
+            before += b.line;
+        }
+        wrong += doc_next(q, &x) || before != 8;
+        docs_close(r), docs_close(q), docp_free(p), buf_free(&b.b);
+    }
+    ok(!wrong, "blocks of 1 to 199 bytes");
+}
+
+static void replaced(void)
+{
+    static const char in[] = "{\"text\":\"a\xFF\xFE \xE6\xAD\",\"\xFF\":1}\n{\"text\":\"b\"}\n";
+    put(in, sizeof in - 1);
+    DocReader *r = docs_open(path);
+    Doc d;
+    docs_invalid(r, DOCS_REPLACE);
+    ok(doc_next(r, &d) && d.bad == 4 && d.len == 11 &&
+       !memcmp(d.text, "a\xEF\xBF\xBD\xEF\xBF\xBD \xEF\xBF\xBD", 11),
+       "a U+FFFD for each ill-formed subpart");
+    ok(doc_row(r) && doc_row(r)->n == 2 && d.raw_len == 23, "the row repaired, its line as it is");
+    ok(doc_next(r, &d) && d.bad == 0 && d.len == 1 && !doc_next(r, &d), "the next line is read");
+    docs_close(r);
+}
+
+static void read_replaced(void *arg)
+{
+    (void)arg;
+    DocReader *r = docs_open(path);
+    Doc d;
+    docs_invalid(r, DOCS_REPLACE);
+    while (doc_next(r, &d)) {}
+    docs_close(r);
+}
+
+static void replaced_bad(void)
+{
+    static const char in[] = "{\"text\":\"a\xFF\xFF\xFF\" 1}";
+    put(in, sizeof in - 1);
+    ok(dies(1, "line 1, byte 16: ',' or '}' was expected", read_replaced, NULL),
+       "an error after what was replaced names the byte of the file");
+    put("{\"text\":\"a\"}\n\xFF{\"text\":\"a\"}", 29);
+    ok(dies(1, "line 2, byte 1", read_replaced, NULL), "bytes outside strings stay wrong");
+}
+
 int main(void)
 {
     int fd = mkstemp(path);
@@ -89,6 +157,9 @@ int main(void)
     good();
     long_line();
     bad();
+    blocks();
+    replaced();
+    replaced_bad();
     unlink(path);
     return done();
 }

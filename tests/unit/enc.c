@@ -23,7 +23,8 @@ static Tok *wild(int letters, int merges)
     int len[700], ids = 256;
     for (int i = 0; i < 256; i++) text[i][0] = (char)i, len[i] = 1;
     for (int tries = 0; ids < 256 + merges && tries < 20000; tries++) {
-        uint64_t a = below((uint64_t)(ids - 256 + letters)), b = below((uint64_t)(ids - 256 + letters));
+        uint64_t a = below((uint64_t)(ids - 256 + letters));
+        uint64_t b = below((uint64_t)(ids - 256 + letters));
         a = a < (uint64_t)letters ? 'a' + a : a - (uint64_t)letters + 256;
         b = b < (uint64_t)letters ? 'a' + b : b - (uint64_t)letters + 256;
         if (len[a] + len[b] > 12) continue;
@@ -49,7 +50,10 @@ static Tok *large(void)
     size_t n = 0;
     for (uint32_t a = 0; a < 256 && n < 65536; a++)
         for (uint32_t b = 0; b < 256; b++) m[n][0] = a, m[n][1] = b, n++;
-    while (n < N) m[n][0] = (uint32_t)(n - 65536) % 26 + 'a', m[n][1] = 256 + ('a' << 8) + (uint32_t)(n - 65536) / 26, n++;
+    for (; n < N; n++) {
+        m[n][0] = (uint32_t)(n - 65536) % 26 + 'a';
+        m[n][1] = 256 + ('a' << 8) + (uint32_t)(n - 65536) / 26;
+    }
     Tok *t = tok_from_merges((const Merge *)m, n);
     free(m);
     return t;
@@ -57,7 +61,8 @@ static Tok *large(void)
 
 static Tok *ascii(void)
 {
-    static const Merge m[] = { {' ', 't'}, {'h', 'e'}, {256, 257}, {'i', 'n'}, {'a', 'n'}, {260, 'd'},
+    static const Merge m[] = { {' ', 't'}, {'h', 'e'}, {256, 257}, {'i', 'n'}, {'a', 'n'},
+        {260, 'd'},
         {' ', 'a'}, {'o', 'n'}, {259, 'g'}, {'e', 'r'}, {0xe6, 0x97}, {266, 0xa5}, {0xe6, 0x9c},
         {' ', ' '}, {269, 269}, {270, 270}, {'1', '2'}, {'x', 'x'}, {273, 273}, {274, 274} };
     return tok_from_merges(m, sizeof m / sizeof *m);
@@ -158,7 +163,8 @@ static void long_pieces(void)
         ids_free(&want);
     }
     ok(!wrong, "pieces of 3 MB: walk and heap agree");
-    free(s), free(out), free(room.dead), free(room.seen), piece_free(&heap), encmodel_free(m), tok_free(t);
+    free(s), free(out), free(room.dead), free(room.seen), piece_free(&heap);
+    encmodel_free(m), tok_free(t);
 }
 
 /* ---- texts ----------------------------------------------------------------------------- */
@@ -166,7 +172,8 @@ static void long_pieces(void)
 static const char *const words[] = {
     "the", " the", " and", "and", " in", "ing", " thing", "xx", "xxxxxxxx", " ", "  ", "\n", "\r\n",
     "\t", "12", "123", "1", "'s", "'", "...", "!", "\xe6\x97\xa5", "\xe6\x9c\xac", "\xc3\xa9", "e",
-    "\xf0\x9f\x98\x80", "<|bos|>", "internationalization", "z", "\xe3\x80\x80", "_", "    ", "aaaa" };
+    "\xf0\x9f\x98\x80", "<|bos|>", "internationalization", "z", "\xe3\x80\x80", "_", "    ",
+    "aaaa" };
 
 static void put_text(Buf *b, uint64_t n)
 {
@@ -195,7 +202,8 @@ static void texts(Tok *t, const char *name, int count)
             tok_encode_valid(small, s, b.n, &out);
             bool good = out.n == want.n + 1;
             for (size_t i = 0; good && i < want.n; i++)
-                good = want.id[i] == (width == 2 ? ((uint16_t *)out.id)[i + 1] : ((uint32_t *)out.id)[i + 1]);
+                good = want.id[i] == (width == 2 ? ((uint16_t *)out.id)[i + 1]
+                                                 : ((uint32_t *)out.id)[i + 1]);
             wrong += !good;
             tokout_free(&out);
         }
@@ -215,7 +223,9 @@ static void turnover(void)
         Buf b = {0};
         for (int i = 0; i < 1000; i++) {
             char c[4];
-            uint32_t cp = (uint32_t)(below(4) ? 32 + below(96) : below(8) ? below(0xd000) : 0x10000 + below(0x20000));
+            uint32_t cp = (uint32_t)(below(4)   ? 32 + below(96)
+                                     : below(8) ? below(0xd000)
+                                                : 0x10000 + below(0x20000));
             buf_add(&b, c, (size_t)utf8_put(c, cp));
         }
         Ids x = {0}, y = {0}, want = {0};

@@ -1,4 +1,5 @@
-/* jsonl.h against json.h: the same verdict and the same text, on rows made at random and damaged. */
+/* jsonl.h against json.h: the same verdict and the same text, on rows made at random and
+ * damaged. */
 #include "text/jsonl.h"
 #include "base/json.h"
 #include "base/rng.h"
@@ -24,8 +25,9 @@ static void put_string(Buf *b)
 
 static void put_value(Buf *b, int depth)
 {
-    static const char *const flat[] = { "0", "-1.5e+10", "12", "1E3", "true", "false", "null", " 7 ",
-                                        "-0.0", "[]", "{}", "[ 1 , [ ] ]", "{\"text\":1,\"b\":[{}]}" };
+    static const char *const flat[] = {
+        "0", "-1.5e+10", "12", "1E3", "true", "false", "null", " 7 ", "-0.0", "[]", "{}",
+        "[ 1 , [ ] ]", "{\"text\":1,\"b\":[{}]}" };
     uint64_t k = depth < 4 ? below(8) : below(6);
     if (k < 3) put_string(b);
     else if (k < 6) buf_str(b, flat[below(sizeof flat / sizeof *flat)]);
@@ -92,7 +94,8 @@ static void random_rows(void)
         missed += text && !took;
         for (uint64_t i = below(3); i-- < 2; ) {
             uint64_t p = below(b.n);
-            if (below(2)) b.s[p] = (char)(below(3) ? below(256) : (uint64_t)"\"\\{}[],:u0"[below(10)]);
+            static const char marks[] = "\"\\{}[],:u0";
+            if (below(2)) b.s[p] = below(3) ? (char)below(256) : marks[below(10)];
             else b.n = p + 1;
         }
         damaged += differ(&b, &text, &took);
@@ -125,7 +128,8 @@ static void cases(void)
         "{\"text\":\"a\",\"b\":+1}", "{\"text\":\"a\",\"b\":nul}", "{\"text\":\"a\",\"b\":[1,]}",
         "{\"text\":\"a\",\"b\":[,1]}", "{\"text\":\"a\",\"b\":[1}}", "{\"text\":\"a\",\"b\":{]}",
         "{\"text\":\"\\x\"}", "{\"text\":\"\\u12g4\"}", "{\"text\":\"\\u123\"}", "{\"text\":\"\\",
-        "{\"text\":\"a\nb\"}", "{\"text\":\"a\x1f\"}", "{\"text\":\"\xff\"}", "{\"text\":\"\xc0\x80\"}",
+        "{\"text\":\"a\nb\"}", "{\"text\":\"a\x1f\"}", "{\"text\":\"\xff\"}",
+        "{\"text\":\"\xc0\x80\"}",
         "{\"text\":\"\xed\xa0\x80\"}", "{\"text\":\"\xf4\x90\x80\x80\"}", "{\"text\":\"\xe6\x97\"}",
         "{\"text\":\"a\",\"b\":\"\xff\"}", "{\"text\":\"a\",\"\xff\":1}",
         "{\"messages\":[],\"text\":\"a\"}", "\xef\xbb\xbf{\"text\":\"a\"}" };
