@@ -151,9 +151,11 @@ check: $(BIN) $(CTBIN)
 check-one: $(BIN) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
 	BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%),sh $(T))
 
+# The kernels at -O1, since instrumented unrolled loops take a compiler minutes at -O3.
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 check-asan:
-	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/asan \
-	  CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all" check
+	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" \
+	  KERNEL="$(subst -O3,-O1,$(KERNEL))" check
 
 # tests/fuzz/NAME.c is linked with driver.c (plain mutation) and, where clang can, with libFuzzer.
 FUZZ_SECONDS ?= 10
@@ -161,7 +163,6 @@ FUZZ     := $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c))
 FUZZBIN  := $(FUZZ:%.c=$(BUILD)/%)
 LIBTEXT  := $(BUILD)/libtext.a
 WRAP     := -Wl,--wrap=die,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
-SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 guarded   = $(if $(shell grep -lE '"(guard|toks)\.h"' $<),$(WRAP))
 $(LIBTEXT): $(PLAIN:%.c=$(BUILD)/%.o)
 	@rm -f $@
