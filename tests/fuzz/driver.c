@@ -1,4 +1,5 @@
-/* driver.c -- runs a fuzz target without libFuzzer: LLVMFuzzerTestOneInput() on mutants of its seeds.
+/* driver.c -- runs a fuzz target without libFuzzer: LLVMFuzzerTestOneInput() on mutants of its
+ * seeds.
  *
  *   NAME --seeds DIR          write the seeds to DIR, a file each
  *   NAME [SECONDS [SEED]]     mutate; an input that ends the program is left in NAME.crash
@@ -61,7 +62,7 @@ __attribute__((weak)) void __sanitizer_set_death_callback(void (*f)(void));
 /* One change: a byte, a bit, a number, a stretch doubled, moved out, or taken from another seed. */
 static void mutate(Rng *r, Buf *b)
 {
-    static const unsigned char odd[] = { 0, 1, 0x7f, 0x80, 0xff, ' ', '\n', '"', '\\', '=', '{', ']' };
+    static const unsigned char odd[] = { 0, 1, 0x7f, 0x80, 0xff, ' ', '\n', '"', '\\', '=', '{' };
     size_t at = rng_below(r, b->n + 1), n = b->n - at < 2 ? b->n - at : rng_below(r, b->n - at);
     if (n > 64 && rng_below(r, 4))
         n = rng_below(r, 64);
@@ -142,6 +143,7 @@ int main(int argc, char **argv)
             mutate(&r, &b);
         run(b.s, b.n);
     }
+    buf_free(&b);
     printf("%" PRIu64 " inputs\n", runs);
     return 0;
 }
