@@ -79,7 +79,8 @@ static void put_token(Show *w, uint32_t id, int mask, size_t k)
 }
 
 /* mask: NULL, or a byte per id. */
-static void put_document(Show *w, const uint32_t *id, const uint8_t *mask, size_t n, const char *name)
+static void put_document(Show *w, const uint32_t *id, const uint8_t *mask, size_t n,
+                         const char *name)
 {
     w->documents++;
     buf_clear(&w->line);
@@ -104,8 +105,8 @@ static void show_documents(Show *w, const char *path)
     Ids v = {0};
     for (Doc d; doc_next(r, &d); ) {
         if (!d.text)
-            die("%s: line %" PRIu64 ": has \"messages\" and no \"text\": show its token stream, with"
-                " --decode", docs_name(r), d.line);
+            die("%s: line %" PRIu64 ": has \"messages\" and no \"text\": show its token stream,"
+                " with --decode", docs_name(r), d.line);
         v.n = 0;
         if (w->o.bos)
             ids_add(&v, (uint32_t)tok_special(w->t, SP_BOS));

@@ -83,8 +83,8 @@ static void put_row(const Stats *s, Out *o, const char *what, const Count *c)
         return;
     }
     double diff = a ? 100 * ((double)b - (double)a) / (double)a : 0;
-    out_printf(o, "%-24s %14" PRIu64 " %14" PRIu64 " %8.3f %14" PRIu64 " %8.3f %+7.2f%%  %s\n", name,
-               c->bytes, a, ratio(c->bytes, a), b, ratio(c->bytes, b), diff,
+    out_printf(o, "%-24s %14" PRIu64 " %14" PRIu64 " %8.3f %14" PRIu64 " %8.3f %+7.2f%%  %s\n",
+               name, c->bytes, a, ratio(c->bytes, a), b, ratio(c->bytes, b), diff,
                a == b ? "=" : a < b ? "A" : "B");
 }
 

@@ -1,8 +1,8 @@
 /* hf.c -- Hugging Face's tokenizer.json, where it is byte-level BPE with a pattern known here.
  *
  * There, bytes are spelled as characters: those that are printable in Latin-1 as themselves, the
- * others, in their order, as U+0100 and up. What would change ids and is not known here is refused by
- * its name; what cannot (post-processors, decoders, truncation) is passed over. */
+ * others, in their order, as U+0100 and up. What would change ids and is not known here is refused
+ * by its name; what cannot (post-processors, decoders, truncation) is passed over. */
 #include "text/tok_int.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -18,7 +18,7 @@ static bool printable(int b)
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 255 && b != 173);
 }
 
-typedef struct Spelling { uint32_t of[256]; int byte[324]; } Spelling;  /* byte of a character, or -1 */
+typedef struct Spelling { uint32_t of[256]; int byte[324]; } Spelling;  /* byte: -1 if none */
 
 static Spelling spelling(void)
 {
@@ -85,8 +85,8 @@ static int64_t id_of(const Reader *r, const Json *j, const char *what)
     return id;
 }
 
-/* Other programs cut tokens that are not special, "added" ones, out of any text. Names in brackets do
- * no harm; a word or spaces would give text other ids than here. */
+/* Other programs cut tokens that are not special, "added" ones, out of any text. Names in brackets
+ * do no harm; a word or spaces would give text other ids than here. */
 static void read_added(Reader *r, const Json *list, uint64_t *end)
 {
     static const char *const ways[] = { "lstrip", "rstrip", "single_word" };
@@ -324,7 +324,7 @@ static void put_merge(Writer *w, uint32_t a, uint32_t b, const char **comma)
     *comma = ",";
 }
 
-/* Where merges go by rank, every two tokens that make a third are a merge, in the order of the third. */
+/* Where merges go by rank: every two tokens that make a third, in the order of the third. */
 static void put_merges(Writer *w)
 {
     const Tok *t = w->t;
@@ -359,7 +359,8 @@ void hf_print(const Tok *t, const char *name, Buf *b)
                "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
                "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
                "    \"byte_fallback\": false,\n");
-    buf_printf(b, "    \"ignore_merges\": %s,\n", t->whole && !tok_all_reached(t) ? "true" : "false");
+    buf_printf(b, "    \"ignore_merges\": %s,\n",
+               t->whole && !tok_all_reached(t) ? "true" : "false");
     put_vocab(&w);
     put_merges(&w);
     buf_str(b, "  }\n}\n");

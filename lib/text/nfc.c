@@ -1,13 +1,14 @@
 /* nfc.c -- see nfc.h.
  *
- * Text is cut before every character that starts anew: it has combining class 0, is unchanged in NFC
- * and never joins what stands before. A stretch of one such character is copied; a longer one is
- * decomposed, its marks are sorted by class, and neighbours are composed (Unicode 16, 3.11). */
+ * Text is cut before every character that starts anew: it has combining class 0, is unchanged in
+ * NFC and never joins what stands before. A stretch of one such character is copied; a longer one
+ * is decomposed, its marks are sorted by class, and neighbours are composed (Unicode 16, 3.11). */
 #include "text/nfc.h"
 #include "text/utf8.h"
 #include <stdlib.h>
 
-enum { S = 0xac00, L = 0x1100, V = 0x1161, T = 0x11a7, LN = 19, VN = 21, TN = 28, SN = LN * VN * TN };
+enum { S = 0xac00, L = 0x1100, V = 0x1161, T = 0x11a7,            /* Hangul: 3.12 */
+       LN = 19, VN = 21, TN = 28, SN = LN * VN * TN };
 enum { NEW = 1 << 8 };          /* beside a combining class: starts anew */
 
 typedef struct Mark { uint32_t c; uint32_t class; size_t at; } Mark;

@@ -2,8 +2,8 @@
 #
 #     awk -f lib/text/nfc16.awk CompositionExclusions.txt UnicodeData.txt > lib/text/nfc16.c
 #
-# Canonical decompositions, combining classes, and which characters form NFC may change or join to what
-# stands before them. Hangul is arithmetic, in nfc.c.
+# Canonical decompositions, combining classes, and which characters form NFC may change or join
+# to what stands before them. Hangul is arithmetic, in nfc.c.
 BEGIN {
     FS = ";"
     npair = njoin = 0
@@ -15,7 +15,7 @@ function hex(s,   x, k) {
     return x + 0
 }
 function after(x, y) { return a[x] > a[y] || (a[x] == a[y] && b[x] > b[y]) }
-function put(text) {                    # an element of an array, as many to a line as there is room for
+function put(text) {                    # an element of an array; lines are filled
     if (line != "" && length(line text) > 98) { print line; line = "" }
     line = line (line == "" ? "    " : " ") text ","
 }
@@ -54,10 +54,10 @@ END {
     print "/* nfc16.c -- canonical decomposition and combining classes of Unicode 16.0.0."
     print " * Made by nfc16.awk from UnicodeData.txt and CompositionExclusions.txt; do not edit. */"
     print "#include \"text/nfc.h\"\n"
-    print "const uint32_t nfc_pair[NFC_PAIRS][3] = {        /* character, its halves (the second may be 0) */"
+    print "const uint32_t nfc_pair[NFC_PAIRS][3] = {    /* itself; its halves, or 0 */"
     for (i = 0; i < npair; i++) put(sprintf("{0x%x, 0x%x, 0x%x}", at[i], a[i], b[i]))
     end_array()
-    print "const uint16_t nfc_join[NFC_JOINS] = {           /* those that compose, in the order of halves */"
+    print "const uint16_t nfc_join[NFC_JOINS] = {   /* composing ones, by halves */"
     for (i = 0; i < njoin; i++) put(order[i])
     end_array()
     print "/* Not always unchanged after what stands before: first, last, combining class */"

@@ -2,7 +2,7 @@
  * Made by nfc16.awk from UnicodeData.txt and CompositionExclusions.txt; do not edit. */
 #include "text/nfc.h"
 
-const uint32_t nfc_pair[NFC_PAIRS][3] = {        /* character, its halves (the second may be 0) */
+const uint32_t nfc_pair[NFC_PAIRS][3] = {    /* itself; its halves, or 0 */
     {0xc0, 0x41, 0x300}, {0xc1, 0x41, 0x301}, {0xc2, 0x41, 0x302}, {0xc3, 0x41, 0x303},
     {0xc4, 0x41, 0x308}, {0xc5, 0x41, 0x30a}, {0xc7, 0x43, 0x327}, {0xc8, 0x45, 0x300},
     {0xc9, 0x45, 0x301}, {0xca, 0x45, 0x302}, {0xcb, 0x45, 0x308}, {0xcc, 0x49, 0x300},
@@ -559,7 +559,7 @@ const uint32_t nfc_pair[NFC_PAIRS][3] = {        /* character, its halves (the s
     {0x2fa1d, 0x2a600, 0x0},
 };
 
-const uint16_t nfc_join[NFC_JOINS] = {           /* those that compose, in the order of halves */
+const uint16_t nfc_join[NFC_JOINS] = {   /* composing ones, by halves */
     912, 909, 913, 0, 1, 2, 3, 53, 55, 238, 4, 572, 5, 165, 208, 210, 570, 415, 57, 417, 419, 421,
     59, 61, 63, 65, 6, 425, 67, 427, 431, 433, 429, 7, 8, 9, 598, 69, 71, 73, 10, 596, 77, 212, 214,
     594, 240, 75, 439, 441, 445, 198, 79, 447, 81, 83, 187, 85, 87, 449, 453, 236, 451, 455, 457,

@@ -1,14 +1,14 @@
 /* split_other.c -- see split_other.h.
  *
- * The patterns with [^\r\n\p{L}\p{N}]?\p{L}+ differ from nanochat's in how many digits make a piece,
- * and in one case how white space ends. A digit can only begin a piece of digits, so those two rules
- * are here and the rest is split_next().
+ * The patterns with [^\r\n\p{L}\p{N}]?\p{L}+ differ from nanochat's in how many digits make a
+ * piece, and in one case how white space ends. A digit can only begin a piece of digits, so those
+ * two rules are here and the rest is split_next().
  *
  * GPT-2's: at i, the first that applies:
  * 1. ' and one of s t re ve m ll d, small letters only.
  * 2. an optional U+0020, then a run of letters, or of numbers, or of neither of them nor space.
- * 3. a run R of white space: all of it at the end of the text; else, of two characters or more, all
- *    but the last; else that one. */
+ * 3. a run R of white space: all of it at the end of the text; else, of two characters or more,
+ *    all    but the last; else that one. */
 #include "text/split_other.h"
 #include "text/split.h"
 #include "text/utf8.h"
@@ -112,7 +112,8 @@ static const struct { SplitKind kind; bool portable; const char *pattern; } spel
     { SPLIT_CL100K, true, WORDS "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s+\\z"
                           "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
     { SPLIT_CL100K, false, "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+"
-                           "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s" },
+                           "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$"
+                           "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s" },
     { SPLIT_QWEN2, true, WORDS "\\p{N}" SIGNS },
     { SPLIT_QWEN2, true, WORDS2 "\\p{N}" SIGNS2 },
 };

@@ -8,7 +8,7 @@
 
 typedef enum {
     SPLIT_NANOCHAT,         /* split.h */
-    SPLIT_GPT2,             /* words, numbers, signs with a space before; contractions in small letters */
+    SPLIT_GPT2,             /* words, numbers, signs, each with the space before it */
     SPLIT_LLAMA3,           /* as nanochat's, but up to three digits */
     SPLIT_CL100K,           /* as Llama 3's, but white space that ends the text is one piece */
     SPLIT_QWEN2,            /* as Llama 3's, but digits one by one */
@@ -24,6 +24,6 @@ int split_kind_named(const char *name);
 int split_kind_of(const char *pattern, size_t n, bool portable);
 const char *split_kind_name(SplitKind kind);
 const char *split_kind_pattern(SplitKind kind);     /* a portable spelling, the one to write */
-const char *split_kind_names(void);                 /* all names, for messages: "nanochat, gpt2, ..." */
+const char *split_kind_names(void);                 /* all names, for messages */
 
 #endif

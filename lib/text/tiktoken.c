@@ -1,10 +1,10 @@
 /* tiktoken.c -- rank files: a line "BASE64 RANK" per token, the rank being its id.
  *
  * Neighbours merge when their bytes together are a token's, lowest rank first. If merging by the
- * lower ranks leaves exactly two parts of every token, these two are its merge, and no other two can
- * ever come to stand there: up to the token's turn, the bytes of a place where it can arise merge as
- * they would alone. Such a file is as good as a list of merges. In others there are tokens that their
- * own bytes do not lead to: then merges come from every split of every token. */
+ * lower ranks leaves exactly two parts of every token, these two are its merge, and no other two
+ * can ever come to stand there: up to the token's turn, the bytes of a place where it can arise
+ * merge as they would alone. Such a file is as good as a list of merges. In others there are
+ * tokens that their own bytes do not lead to: then merges come from every split of every token. */
 #include "text/tok_int.h"
 #include <inttypes.h>
 #include <stdlib.h>

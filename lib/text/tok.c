@@ -175,7 +175,7 @@ void tok_put_merge(Tok *t, uint32_t a, uint32_t b)
     size_t n = (size_t)t->len[a] + (size_t)t->len[b];
     int id = -1;
     if (n <= (size_t)t->max_len) {
-        buf_reserve(&t->bytes, n);                      /* the room after the end serves as scratch */
+        buf_reserve(&t->bytes, n);                      /* room after the end: scratch */
         char *s = t->bytes.s + t->bytes.n;
         memcpy(s, t->bytes.s + t->span[a].at, (size_t)t->len[a]);
         memcpy(s + t->len[a], t->bytes.s + t->span[b].at, (size_t)t->len[b]);
@@ -208,8 +208,8 @@ void tok_merge_by_rank(Tok *t)
                 put_pair(t, (uint32_t)a, (uint32_t)b, (uint32_t)id, (uint32_t)id);
         }
         if (t->npairs > TOK_MAX_MERGES)
-            die("%s: the first %d tokens can be split into two others in more than %d ways", t->name,
-                id + 1, TOK_MAX_MERGES);
+            die("%s: the first %d tokens can be split into two others in more than %d ways",
+                t->name, id + 1, TOK_MAX_MERGES);
     }
 }
 

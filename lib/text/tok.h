@@ -2,12 +2,12 @@
  *
  * A tokenizer has ordinary tokens (every single byte is one), special tokens with names, a way to
  * split text into pieces, and merges. Those of bpe-train are plain, and so are some others: ids
- * 0..255 are the bytes, 256 + k is what merge k makes. In others the bytes have any ids, ids may have
- * gaps, and there may be tokens that merging cannot reach.
- * A Tok is read-only once made and may be shared by threads; each thread encodes with its own TokEnc.
- * tok_load() dies on a file that is not a whole, valid tokenizer: "FILE: why".
- * Format: pipegpt-tok(5). Encoding equals tiktoken's encode_ordinary (or, for a tokenizer.json,
- * that of Hugging Face tokenizers); n log n in the length of a piece. */
+ * 0..255 are the bytes, 256 + k is what merge k makes. In others the bytes have any ids, ids may
+ * have gaps, and there may be tokens that merging cannot reach. A Tok is read-only once made and
+ * may be shared by threads; each thread encodes with its own TokEnc. tok_load() dies on a file
+ * that is not a whole, valid tokenizer: "FILE: why". Format: pipegpt-tok(5). Encoding equals
+ * tiktoken's encode_ordinary (or, for a tokenizer.json, that of Hugging Face tokenizers); n log n
+ * in the length of a piece. */
 #ifndef TEXT_TOK_H
 #define TEXT_TOK_H
 #include "base/buf.h"
@@ -38,11 +38,11 @@ void tok_write(const Tok *t, struct Out *o);                    /* to an output 
 void tok_free(Tok *t);
 
 int tok_vocab(const Tok *t);                    /* ids are less than this, special ones too */
-uint64_t tok_hash(const Tok *t);                /* XXH3 of the .tok file's content: names it in data */
+uint64_t tok_hash(const Tok *t);                /* XXH3 of the .tok file: names it in data */
 int tok_special(const Tok *t, int which);       /* id of SP_...; -1 if this tokenizer has none */
 bool tok_is_special(const Tok *t, int id);
-/* The bytes of id: raw bytes of an ordinary token, the name of a special one, none (0) of an id that
- * is not used. id in range. */
+/* The bytes of id: raw bytes of an ordinary token, the name of a special one, none (0) of an id
+ * that is not used. id in range. */
 const char *tok_bytes(const Tok *t, int id, size_t *len);
 /* Bytes per id for bits-per-byte: raw length, 0 for special tokens. [tok_vocab] */
 const int32_t *tok_byte_lengths(const Tok *t);

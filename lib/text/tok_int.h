@@ -1,8 +1,8 @@
 /* tok_int.h -- how the readers of tokenizer files make a Tok, and what the writers see; only
  * lib/text/{tok,tokfile,tiktoken,hf,piece,convert}.c include it.
  *
- * tok_begin(), then tokens and special tokens in any order, the pattern, then merges in the order of
- * rank or tok_merge_by_rank(); tok_end() checks the whole. All of them die "NAME: why". */
+ * tok_begin(), then tokens and special tokens in any order, the pattern, then merges in the order
+ * of rank or tok_merge_by_rank(); tok_end() checks the whole. All of them die "NAME: why". */
 #ifndef TEXT_TOK_INT_H
 #define TEXT_TOK_INT_H
 #include "text/tok.h"
@@ -41,7 +41,7 @@ void tok_put_special(Tok *t, uint64_t id, const char *s, size_t n);
 /* The pattern's kind must be known; portable: see split_other.h. */
 void tok_put_pattern(Tok *t, const char *s, size_t n, bool portable);
 void tok_put_merge(Tok *t, uint32_t a, uint32_t b);     /* makes the token with the bytes of both */
-void tok_merge_by_rank(Tok *t);         /* from every split of every token; drops the merges so far */
+void tok_merge_by_rank(Tok *t);         /* by every split of every token; drops merges so far */
 Tok *tok_end(Tok *t);                                   /* returns t */
 
 /* Bytes, merges (m: 8 bytes each, two u32) and nanochat's pattern; `specials` are still to come. */

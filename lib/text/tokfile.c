@@ -83,7 +83,8 @@ static void measure(const char *name, const char *m, size_t merges)
         len[id] = 1;
         if (id < 256)
             continue;
-        uint32_t a = get_u32(m + 8 * (size_t)(id - 256)), b = get_u32(m + 8 * (size_t)(id - 256) + 4);
+        size_t at = 8 * (size_t)(id - 256);
+        uint32_t a = get_u32(m + at), b = get_u32(m + at + 4);
         if (a >= id || b >= id)
             die("%s: token %" PRIu32 " is made of %" PRIu32 " and %" PRIu32
                 ", and not both are older", name, id, a, b);
@@ -204,7 +205,9 @@ static uint64_t skip_list(Cursor *c, size_t n, const char *what)
     return next;
 }
 
-static void put_list(Cursor *c, Tok *t, size_t n, void (*put)(Tok *, uint64_t, const char *, size_t))
+typedef void (*Put)(Tok *t, uint64_t id, const char *s, size_t n);
+
+static void put_list(Cursor *c, Tok *t, size_t n, Put put)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t id = take_u32(c, "tokens");

@@ -1,5 +1,5 @@
-/* toks.h -- what the fuzz targets of tokenizer files share: seeds of all kinds, and what must hold of
- * every tokenizer that was accepted. */
+/* toks.h -- what the fuzz targets of tokenizer files share: seeds of all kinds, and what must hold
+ * of every tokenizer that was accepted. */
 #ifndef TOKS_H
 #define TOKS_H
 #include "base/io.h"
@@ -44,10 +44,11 @@ static void check_tok(const Tok *t)
     check_text(t, "abab 'x's  abcabc\n\xc3\xa9\xff 1234aaaaaaa", 34);
 }
 
-/* Six tokenizers: plain; bytes with other ids, gaps and specials between; by rank; other patterns. */
+/* Plain; bytes with other ids, gaps and specials between; by rank; other patterns. */
 static Tok *seed_tok(int which)
 {
-    static const uint32_t merges[][2] = { {'a', 'b'}, {256, 'c'}, {' ', 256}, {'a', 'a'}, {259, 259} };
+    static const uint32_t merges[][2] = { {'a', 'b'}, {256, 'c'}, {' ', 256}, {'a', 'a'},
+                                          {259, 259} };
     if (which == 0)
         return tok_from_merges(merges, 5);
     Tok *t = tok_begin("seed", 300, 600);

@@ -25,12 +25,17 @@ static void make(Buf *b, Parts p)
         next += !self;
         buf_printf(b, ", \"%s%s\": %d", i == '"' || i == '\\' ? "\\" : "", c, 256 - i);
     }
-    buf_printf(b, "%s}, \"merges\": [%s]}%s}", p.vocab ? p.vocab : ", \"ab\": 257, \"\xc4\xa0" "ab\": 258",
+    buf_printf(b, "%s}, \"merges\": [%s]}%s}", p.vocab ? p.vocab :
+               ", \"ab\": 257, \"\xc4\xa0" "ab\": 258",
                p.merges ? p.merges : "\"a b\", [\"\xc4\xa0\", \"ab\"]", p.top ? p.top : "");
 }
 
 static const Buf *input;
-static void parse(void *arg) { (void)arg; tok_free(hf_parse("f", input->n ? input->s : "", input->n)); }
+static void parse(void *arg)
+{
+    (void)arg;
+    tok_free(hf_parse("f", input->n ? input->s : "", input->n));
+}
 
 static void refused(Parts p, const char *says)
 {
@@ -41,11 +46,12 @@ static void refused(Parts p, const char *says)
     buf_free(&b);
 }
 
-#define SPLIT(regex, behavior, invert) "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\"," \
-    "\"pattern\": {" regex "}, \"behavior\": \"" behavior "\", \"invert\": " invert "}, {\"type\": " \
-    "\"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}"
-#define QWEN "\"Regex\": \"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" \
-    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\""
+#define SPLIT(regex, behavior, invert) "{\"type\": \"Sequence\", \"pretokenizers\": [" \
+    "{\"type\": \"Split\", \"pattern\": {" regex "}, \"behavior\": \"" behavior "\", \"invert\": " \
+    invert "}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}"
+#define QWEN "\"Regex\": \"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+" \
+    "|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+" \
+    "|\\\\s+(?!\\\\S)|\\\\s+\""
 
 static void by_name(void)
 {
@@ -58,7 +64,8 @@ static void by_name(void)
     refused((Parts){ .pre = "{\"type\": \"ByteLevel\"}" }, "pre-tokenizer");
     refused((Parts){ .pre = "{\"type\": \"ByteLevel\", \"add_prefix_space\": true}" },
             "pre-tokenizer");
-    refused((Parts){ .pre = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}" },
+    refused((Parts){ .pre = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                              "\"use_regex\": false}" },
             "pre-tokenizer");
     refused((Parts){ .pre = SPLIT("\"Regex\": \"\\\\w+\"", "Isolated", "false") },
             "a pattern that is not known here: \\w+");
@@ -68,7 +75,8 @@ static void by_name(void)
     refused((Parts){ .pre = SPLIT(QWEN, "Contiguous", "false") }, "pre-tokenizer");
     refused((Parts){ .model = "\"dropout\": 0.1," }, "dropout");
     refused((Parts){ .model = "\"end_of_word_suffix\": \"</w>\"," }, "end_of_word_suffix");
-    refused((Parts){ .added = "{\"id\": 0, \"content\": \"<s>\", \"lstrip\": true, \"special\": true}" },
+    refused((Parts){ .added = "{\"id\": 0, \"content\": \"<s>\", \"lstrip\": true, "
+                                "\"special\": true}" },
             "\"lstrip\"");
     refused((Parts){ .added = "{\"id\": 0, \"content\": \"  \", \"special\": false}" },
             "neither special nor a name");
@@ -107,8 +115,8 @@ static void broken(void)
     ok(dies(1, "it has no model", parse, NULL), "another object");
     buf_clear(&b), buf_str(&b, "{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}");
     ok(dies(1, "model is not one that is known here: \"Unigram\"", parse, NULL), "Unigram");
-    buf_clear(&b), buf_str(&b, "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
-        "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}}");
+    buf_clear(&b), buf_str(&b, "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, "
+        "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}}");
     ok(dies(1, "no token for the byte 00", parse, NULL), "bytes are missing");
     buf_clear(&b);
     for (int i = 0; i < 100000; i++) buf_char(&b, '[');
@@ -156,7 +164,8 @@ static void meaning(void)
     make(&b, (Parts){ .pre = SPLIT(QWEN, "Removed", "true"), .normalizer = "{\"type\": \"NFC\"}",
          .added = "{\"id\": 300, \"content\": \"<|bos|>\"}, {\"id\": 0, \"content\": \"<s>\"}" });
     Tok *t = hf_parse("f", b.s, b.n);
-    ok(tok_split(t) == SPLIT_QWEN2 && t->nfc && tok_vocab(t) == 301 && tok_special(t, SP_BOS) == 300 &&
+    ok(tok_split(t) == SPLIT_QWEN2 && tok_nfc(t) && tok_vocab(t) == 301 &&
+       tok_special(t, SP_BOS) == 300 &&
        tok_is_special(t, 0) && !tok_is_special(t, 299) && tok_byte_id(t, 'a') == 256 - 'a' &&
        tok_pair(t, 256 - 'a', 256 - 'b') == 257 && tok_find(t, " ab", 3) == 258 && !tok_plain(t) &&
        tok_find(t, "<s>", 3) < 0, "what a file is read as");
@@ -166,10 +175,12 @@ static void meaning(void)
     tok_free(t), tok_free(u);
 
     /* abab is a token that merging does not reach: it counts only with "ignore_merges". */
-    Parts p = { .vocab = ", \"ba\": 257, \"ab\": 258, \"abab\": 259", .merges = "\"a b\", \"b a\"" };
+    Parts p = { .vocab = ", \"ba\": 257, \"ab\": 258, \"abab\": 259",
+                .merges = "\"a b\", \"b a\"" };
     buf_clear(&b), make(&b, p);
     t = hf_parse("f", b.s, b.n);
-    ok(is(t, "abab", 4, (uint32_t[]){ 258, 258 }, 2) && is(t, "bab", 3, (uint32_t[]){ 256 - 'b', 258 }, 2),
+    ok(is(t, "abab", 4, (uint32_t[]){ 258, 258 }, 2) &&
+       is(t, "bab", 3, (uint32_t[]){ 256 - 'b', 258 }, 2),
        "merges go by their own order, not that of ids");
     buf_clear(&c), hf_print(t, "f", &c);
     tok_free(t), t = hf_parse("f", c.s, c.n);
@@ -177,7 +188,8 @@ static void meaning(void)
     p.model = "\"ignore_merges\": true,";
     buf_clear(&b), make(&b, p);
     u = hf_parse("f", b.s, b.n);
-    ok(is(u, "abab", 4, (uint32_t[]){ 259 }, 1) && is(u, "ababb", 5, (uint32_t[]){ 258, 258, 256 - 'b' }, 3) &&
+    ok(is(u, "abab", 4, (uint32_t[]){ 259 }, 1) &&
+       is(u, "ababb", 5, (uint32_t[]){ 258, 258, 256 - 'b' }, 3) &&
        tok_hash(u) != tok_hash(t), "ignore_merges");
     tok_free(t), tok_free(u), buf_free(&b), buf_free(&c);
 }

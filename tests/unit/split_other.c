@@ -1,5 +1,6 @@
-/* The patterns of other families: pieces as a regular expression engine gives them. tests/tok/splits.txt
- * has lines "kind text-in-hex end ..."; made with Python's regex on the pitfalls of splitting. */
+/* The patterns of other families: pieces as a regular expression engine gives them.
+ * tests/tok/splits.txt has lines "kind text-in-hex end ..."; made with Python's regex on the
+ * pitfalls of splitting. */
 #include "text/split_other.h"
 #include "base/io.h"
 #include "base/rng.h"
@@ -47,8 +48,8 @@ static void names(void)
            split_kind_of(p, strlen(p) - 1, false) < 0 && strstr(split_kind_names(), name),
            "%s has a name and a pattern", name);
     }
-    static const char tiktoken[] = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+"
-        "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s";
+    static const char tiktoken[] = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++"
+        "|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s";
     ok(split_kind_of(tiktoken, strlen(tiktoken), false) == SPLIT_CL100K &&
        split_kind_of(tiktoken, strlen(tiktoken), true) == -1, "a spelling for one engine only");
     ok(split_kind_named("r50k") == SPLIT_GPT2 && split_kind_named("qwen3") == SPLIT_QWEN2 &&

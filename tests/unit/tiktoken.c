@@ -181,10 +181,10 @@ static void base64(void)
     Buf b = {0};
     Tok *t;
     for (int i = 0; i < 256; i++) line(&b, &(char){ (char)i }, 1, i);
-    buf_str(&b, "Zm8= 256\nZm9v 257\nZm9vYg== 258\n/+8= 260");      /* RFC 4648: fo foo foob; ff ef */
+    buf_str(&b, "Zm8= 256\nZm9v 257\nZm9vYg== 258\n/+8= 260");  /* RFC 4648 */
     t = tiktoken_parse("f", b.s, b.n, SPLIT_NANOCHAT);
-    ok(tok_find(t, "fo", 2) == 256 && tok_find(t, "foo", 3) == 257 && tok_find(t, "foob", 4) == 258 &&
-       tok_find(t, "\xff\xef", 2) == 260, "base64");
+    ok(tok_find(t, "fo", 2) == 256 && tok_find(t, "foo", 3) == 257 && 
+       tok_find(t, "foob", 4) == 258 && tok_find(t, "\xff\xef", 2) == 260, "base64");
     size_t n;
     ok(tok_vocab(t) == 261 && (tok_bytes(t, 259, &n), n == 0) && !tok_is_special(t, 259) &&
        tok_byte_lengths(t)[259] == 0 && !tok_plain(t) && tok_special(t, SP_BOS) < 0, "a gap");

@@ -303,14 +303,15 @@ static void mutants(void)
 
 typedef struct Other { uint32_t flags, merges, specials; const char *pattern; int step; } Other;
 
-/* Bytes have the ids 3 + (b * step) % 256; then ab 300, aba 301, ba 400; special <|bos|> 299, <x> 2. */
+/* Bytes have the ids 3 + (b * step) % 256; ab 300, aba 301, ba 400; special <|bos|> 299, <x> 2. */
 static void other_file(Other o, Buf *b)
 {
     static const char *const token[] = { "ab", "aba", "ba" };
     static const uint32_t id[] = { 300, 301, 400 };
     buf_clear(b);
     buf_add(b, "PGTOK\r\n\x1a", 8);
-    buf_u32(b, 2), buf_u32(b, o.merges), buf_u32(b, o.specials), buf_u32(b, 259), buf_u32(b, o.flags);
+    buf_u32(b, 2), buf_u32(b, o.merges), buf_u32(b, o.specials), buf_u32(b, 259);
+    buf_u32(b, o.flags);
     buf_u32(b, (uint32_t)strlen(SPLIT_UNICODE)), buf_str(b, SPLIT_UNICODE);
     buf_u32(b, (uint32_t)strlen(o.pattern)), buf_str(b, o.pattern);
     int inverse[256];
@@ -349,11 +350,13 @@ static void version2(void)
     Tok *t = tok_load(path);
     uint32_t a = 3 + ('a' * 5 & 255), bb = 3 + ('b' * 5 & 255);
     ok(tok_vocab(t) == 401 && tok_split(t) == SPLIT_GPT2 && !strcmp(tok_pattern(t), gpt2) &&
-       !tok_plain(t) && tok_special(t, SP_BOS) == 299 && tok_is_special(t, 2) && !tok_is_special(t, 0) &&
-       tok_byte_id(t, 'a') == (int)a && tok_find(t, "aba", 3) == 301 && tok_pair(t, 300, a) == 301 &&
+       !tok_plain(t) && tok_special(t, SP_BOS) == 299 && tok_is_special(t, 2) &&
+       !tok_is_special(t, 0) && tok_byte_id(t, 'a') == (int)a && tok_find(t, "aba", 3) == 301 &&
+       tok_pair(t, 300, a) == 301 &&
        tok_hash(t) == get_u64(b.s + b.n - 8), "version 2: ids, gaps, specials, pattern");
     ok(encodes(t, "bab", (uint32_t[]){ 400, bb }, 2) && encodes(t, "aba", (uint32_t[]){ 301 }, 1) &&
-       encodes(t, "abab", (uint32_t[]){ a, 400, bb }, 3) && encodes(t, "a a", (uint32_t[]){ a, 163, a }, 3),
+       encodes(t, "abab", (uint32_t[]){ a, 400, bb }, 3) &&
+       encodes(t, "a a", (uint32_t[]){ a, 163, a }, 3),
        "version 2: merges in their order, whole pieces first");
     tok_save(t, path);
     read_file(path, &again, 1 << 20);
@@ -364,8 +367,8 @@ static void version2(void)
     ok(encodes(t, "aba", (uint32_t[]){ a, 400 }, 2), "version 2: merges only");
     tok_free(t);
     o.flags = 3, o.merges = 0, other_file(o, &b), t = tok_load(path);
-    ok(encodes(t, "xaba", (uint32_t[]){ 3 + ('x' * 5 & 255), 301 }, 2) && tok_pair(t, a, 400) == 301 &&
-       tok_pair(t, 300, a) == 301, "version 2: by rank");
+    ok(encodes(t, "xaba", (uint32_t[]){ 3 + ('x' * 5 & 255), 301 }, 2) &&
+       tok_pair(t, a, 400) == 301 && tok_pair(t, 300, a) == 301, "version 2: by rank");
     tok_free(t);
     o.flags = 8, other_file(o, &b);
     ok(dies(1, "flags 0x8", load, NULL), "version 2: unknown flags");
