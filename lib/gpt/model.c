@@ -120,6 +120,7 @@ Model *model_new(const Ops *ops, const Config *c, int train)
     find_stacks(m);
     m->w = ops->alloc(bytes_of(m->n, sizeof(real)));
     m->g = train ? ops->alloc(bytes_of(m->n, sizeof(real))) : NULL;
+    m->sum = train ? ops->alloc(sizeof *m->sum) : NULL;
     int own_copy = ops->act_size != sizeof(real);
     m->c = own_copy ? ops->alloc(bytes_of(m->n, ops->act_size)) : (Act *)m->w;
     for (int i = 0; i < m->nparam; i++) {
@@ -129,6 +130,7 @@ Model *model_new(const Ops *ops, const Config *c, int train)
                         .dw = train ? m->g + p->off : NULL,
                         .n = p->n };
     }
+    m->lm_head = model_var(m, "lm_head.weight");
     nanochat_bind(m);
     model_positions(m, c->T);
     return m;
@@ -143,6 +145,8 @@ void model_free(Model *m)
         o->free(m->c, bytes_of(m->n, o->act_size));
     if (m->g)
         o->free(m->g, bytes_of(m->n, sizeof(real)));
+    if (m->sum)
+        o->free(m->sum, sizeof *m->sum);
     o->free(m->w, bytes_of(m->n, sizeof(real)));
     o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)(m->cfg.C / m->cfg.H)));
     params_free(m);
@@ -247,8 +251,7 @@ void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N
                 double scale)
 {
     const Config *c = &m->cfg;
-    nn_loss(t, loss, x, model_var(m, "lm_head.weight"), tgt, wt, N, c->C, c->V, c->Vp, softcap,
-            scale);
+    nn_loss(t, loss, x, m->lm_head, tgt, wt, N, c->C, c->V, c->Vp, softcap, scale);
 }
 
 real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N)
@@ -263,7 +266,7 @@ real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N)
     }
     Act *z = tape_mem(t, bytes_of((int64_t)N * c->Vp, o->act_size));
     real *l = tape_mem(t, bytes_of((int64_t)N * c->V, sizeof *l));
-    o->linear(z, h, model_var(m, "lm_head.weight")->v, N, c->C, c->Vp, 0);
+    o->linear(z, h, m->lm_head->v, N, c->C, c->Vp, 0);
     o->logits(l, z, N, c->V, c->Vp, (real)softcap);
     return l;
 }

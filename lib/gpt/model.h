@@ -78,6 +78,8 @@ typedef struct Model {
     Act *c;                         /* compute copies */
     real *rope;
     int rope_T; /* cos and sin of rope_T positions [rope_T][D/2][2]; grown on demand */
+    double *sum;                    /* device, one: what grad_norm() adds up in; NULL like g */
+    Var *lm_head;
     void *fam;                      /* what the family keeps: its Vars by layer */
     void (*on_act)(void *arg, const char *name, Var *x);
     void *on_act_arg; /* tests: see activations */

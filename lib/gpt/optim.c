@@ -169,9 +169,9 @@ void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
 
 double grad_norm(Model *m)
 {
-    double sum, *dev = m->ops->alloc(sizeof *dev);
-    m->ops->sumsq(dev, m->g, m->n);
-    m->ops->get(&sum, dev, sizeof sum);
-    m->ops->free(dev, sizeof *dev);
+    double sum;
+    m->ops->zero(m->sum, sizeof sum);
+    m->ops->sumsq(m->sum, m->g, m->n);
+    m->ops->get(&sum, m->sum, sizeof sum);
     return sqrt(sum);
 }
