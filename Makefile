@@ -89,27 +89,31 @@ BIN      := $(TOOLS:%=$(BUILD)/bin/%)
 all: $(BIN)
 	@echo "built for: $(BACKENDS)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_mpi), (mpi is there; nothing uses it yet))"
 
+# What objects were made with; they are made again when it changes. What --version says, only opt.o.
+FLAGS    := $(CC) $(ALL_CFLAGS) $(KERNEL) $(LDFLAGS)
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(BACKENDS) $(VERSION) $(PREFIX)' | cmp -s - $@ || \
-	  echo '$(CC) $(ALL_CFLAGS) $(BACKENDS) $(VERSION) $(PREFIX)' > $@
+	@mkdir -p $(@D); echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+$(BUILD)/version: FORCE
+	@mkdir -p $(@D); echo '$(BACKENDS) $(VERSION) $(PREFIX)' | cmp -s - $@ || \
+	  echo '$(BACKENDS) $(VERSION) $(PREFIX)' > $@
 FORCE:
 
 $(BUILD)/lib/base/opt.o: ALL_CFLAGS += $(VERDEFS)
-$(BUILD)/lib/base/opt.o: $(BUILD)/flags
+$(BUILD)/lib/base/opt.o: $(BUILD)/version
 
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-$(BUILD)/f64/%.o: %.c
+$(BUILD)/f64/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -DREAL_F64 -c -o $@ $<
 
 define tier
-$(BUILD)/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c
+$(BUILD)/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -c -o $$@ $$<
-$(BUILD)/f64/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c
+$(BUILD)/f64/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -DREAL_F64 -c -o $$@ $$<
 endef
