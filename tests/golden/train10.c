@@ -1,6 +1,7 @@
 /* Golden case D: ten training steps of model A. Losses, weights after steps 1 and 10, optimizer
  * state after step 1 read back from a checkpoint; and a run that stops after step 5, is saved,
- * loaded and goes on must end in the same bits. With REAL_F64 against the float64 numbers. */
+ * loaded and goes on must end in the same bits. With REAL_F64 against the float64 numbers. Losses
+ * are in the tree; weights and state are compared where the large files are. */
 #include "gpt/ckpt.h"
 #include "gpt/sched.h"
 #include "tensors.h"
@@ -109,7 +110,12 @@ static double l2(const real *a, const real *b, int64_t n)
  * zero, which switch Muon's decay, are decided by rounding. */
 static void check_weights(const Model *m, int step)
 {
-    StFile *f = st_open(file(step == 1 ? "d_weights_step1" : "d_weights_step10"));
+    const char *path = file(step == 1 ? "d_weights_step1" : "d_weights_step10");
+    if (!path) {
+        skip("the golden file is not here", "weights after step %d", step);
+        return;
+    }
+    StFile *f = st_open(path);
     double tol = f64 ? 1e-10 : step == 1 ? 1e-6 : 5e-4;
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
@@ -129,12 +135,16 @@ static double state_tol(const StTensor *t)
     if (f64) return 1e-10;
     int first = has(t->name, ".exp_avg") && !has(t->name, ".exp_avg_sq");
     first |= has(t->name, ".momentum_buffer");
-    return first && t->n > 24 ? 1e-5 : 1e-4;
+    return first && !has(t->name, "_lambda") && !has(t->name, "smear_gate") ? 1e-5 : 1e-4;
 }
 
 /* Every tensor of the reference's state is in our file under the same name, of the same shape. */
 static void check_state(void)
 {
+    if (!file("d_state_step1")) {
+        skip("the golden file is not here", "state after step 1");
+        return;
+    }
     char *path = ckpt_path(dir, "optimizer-0.safetensors");
     StFile *f = st_open(file("d_state_step1")), *g = st_open(path);
     ok(st_count(f) == st_count(g), "%d tensors of state", st_count(g));
@@ -234,14 +244,6 @@ static void run(void)
 
 int main(void)
 {
-    static const char *const need[] = { "d_weights_step1", "d_weights_step10", "d_state_step1" };
-    int there = golden("nanochat", "d_train.json") && golden("nanochat", "d_batches.safetensors") &&
-                golden("nanochat", "a_model.safetensors");
-    for (int i = 0; i < 3; i++) there = there && file(need[i]);
-    if (!there) {
-        skip("the golden files are not here", "ten training steps%s", f64 ? " (f64)" : "");
-        return done();
-    }
     if (!mkdtemp(dir)) die("%s:", dir);
     ops = ops_cpu(2);
     tape_init(&tape, ops);
