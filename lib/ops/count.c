@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 static OpsCount *c;
-static char *range;                 /* given out from the start; again from the start when all is freed */
+static char *range; /* given out from the start; again from the start when all is freed */
 static size_t used, range_size;
 
 /* `elements` reals and what else in bytes */
@@ -23,7 +23,8 @@ static double mul3(int a, int b, int d) { return (double)a * b * d; }
 
 static void *n_alloc(size_t bytes)
 {
-    size_t n = bytes < SIZE_MAX - 4096 ? (bytes + 63) / 64 * 64 + 64 : bytes;      /* distinct, 0 bytes too */
+    /* addresses of 0 bytes are distinct too */
+    size_t n = bytes < SIZE_MAX - 4096 ? (bytes + 63) / 64 * 64 + 64 : bytes;
     if (n > range_size - used) die("out of memory asking for %zu bytes", bytes);
     void *p = range + used;
     used += n;
@@ -38,7 +39,11 @@ static void n_free(void *p, size_t bytes)
     if (c->mem == 0) used = 0;
 }
 static void n_zero(void *p, size_t n) { (void)p; moved(0, (double)n); }
-static void n_copy(void *to, const void *from, size_t n) { (void)to; (void)from; moved(0, 2 * (double)n); }
+static void n_copy(void *to, const void *from, size_t n)
+{
+    (void)to; (void)from;
+    moved(0, 2 * (double)n);
+}
 static void n_put(void *d, const void *h, size_t n) { (void)d; (void)h; moved(0, (double)n); }
 static void n_get(void *h, const void *d, size_t n)
 {
@@ -48,7 +53,11 @@ static void n_get(void *h, const void *d, size_t n)
 }
 static void n_sync(void) {}
 static void n_cast(Act *y, const real *x, int64_t n) { (void)y; (void)x; moved(2 * (double)n, 0); }
-static void n_uncast(real *y, const Act *x, int64_t n) { (void)y; (void)x; moved(2 * (double)n, 0); }
+static void n_uncast(real *y, const Act *x, int64_t n)
+{
+    (void)y; (void)x;
+    moved(2 * (double)n, 0);
+}
 
 static void product(double *flops, int N, int C, int O, double result)
 {
@@ -90,8 +99,8 @@ static void n_rmsnorm_bwd(Act *dx, const Act *dy, const Act *x, const real *rstd
     (void)dy; (void)x; (void)rstd;
     if (dx) moved(4 * (double)N * C + N, 0);
 }
-static void n_smear(Act *y, const Act *x, const Act *prev, const int *pos, const real *w, const real *lam,
-                    int B, int T, int C, int G)
+static void n_smear(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
+                    const real *lam, int B, int T, int C, int G)
 {
     (void)y; (void)x; (void)prev; (void)pos; (void)w; (void)lam; (void)G;
     moved(2 * mul3(B, T, C), 0);
@@ -102,37 +111,39 @@ static void n_smear_bwd(Act *dx, real *dw, real *dlam, const Act *dy, const Act 
     (void)dx; (void)dw; (void)dlam; (void)dy; (void)x; (void)w; (void)lam; (void)G;
     moved(4 * mul3(B, T, C), 0);
 }
-static void n_mix(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n)
+static void n_mix(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s,
+                  int64_t n)
 {
     (void)y; (void)x; (void)a; (void)z; (void)b; (void)s;
     moved(3 * (double)n, 0);
 }
-static void n_mix_bwd(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
-                      const Act *z, const real *b, real s, int64_t n)
+static void n_mix_bwd(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x,
+                      const real *a, const Act *z, const real *b, real s, int64_t n)
 {
     (void)dy; (void)x; (void)a; (void)z; (void)b; (void)s;
     moved((1 + 2 * !!dx + 2 * !!dz + !!da + !!db) * (double)n, 0);
 }
-static void n_vgate(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w, int N,
-                    int C, int K, int D, int G)
+static void n_vgate(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h,
+                    const real *w, int N, int C, int K, int D, int G)
 {
     (void)y; (void)v; (void)ve; (void)idx; (void)h; (void)w; (void)C;
     moved(3 * mul3(N, K, D) + (double)N * G, 4.0 * N);
 }
-static void n_vgate_bwd(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve, const int *idx,
-                        const Act *h, const real *w, int N, int C, int K, int D, int G, int V)
+static void n_vgate_bwd(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+                        const int *idx, const Act *h, const real *w, int N, int C, int K, int D,
+                        int G, int V)
 {
     (void)dh; (void)dw; (void)dy; (void)ve; (void)idx; (void)h; (void)w; (void)C; (void)V;
     moved((2 + 2 * !!dv + 2 * !!dve) * mul3(N, K, D) + 3 * (double)N * G, 4.0 * N);
 }
-static void n_rope(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T, int H,
-                   int D, int sign, real scale, real eps)
+static void n_rope(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
+                   int H, int D, int sign, real scale, real eps)
 {
     (void)y; (void)rstd; (void)x; (void)tab; (void)pos; (void)sign; (void)scale; (void)eps;
     moved((2.0 * D + 1) * mul3(B, T, H), 0);
 }
-static void n_rope_bwd(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B, int T,
-                       int H, int D, int sign, real scale)
+static void n_rope_bwd(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
+                       int B, int T, int H, int D, int sign, real scale)
 {
     (void)dy; (void)x; (void)rstd; (void)tab; (void)sign; (void)scale;
     if (dx) moved((4.0 * D + 1) * mul3(B, T, H), 0);
@@ -146,29 +157,30 @@ static double pairs(double T, double p, int w)
     double before = seen > p ? seen - p : 0;        /* queries that see from 0 on */
     return before * p + before * (before + 1) / 2 + (T - before) * (seen + 1);
 }
-static void n_attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H, int K,
-                   int D, int window)
+static void n_attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H,
+                   int K, int D, int window)
 {
     (void)y; (void)lse; (void)q; (void)k; (void)v;
     c->flops_fwd += 4 * mul3(B, H, D) * pairs(T, 0, window);
     moved(2 * mul3(B, T, D) * (H + (double)K) + mul3(B, T, H), 0);
 }
-static void n_attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse, const Act *q,
-                       const Act *k, const Act *v, int B, int T, int H, int K, int D, int window)
+static void n_attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                       const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
+                       int window)
 {
     (void)dq; (void)dk; (void)dv; (void)dy; (void)y; (void)lse; (void)q; (void)k; (void)v;
     c->flops_bwd += 10 * mul3(B, H, D) * pairs(T, 0, window);
     moved(mul3(B, T, D) * (5.0 * H + 6.0 * K) + mul3(B, T, H), 0);
 }
-static void n_kv_put(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M, int K,
-                     int D)
+static void n_kv_put(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T,
+                     int M, int K, int D)
 {
     (void)kc; (void)vc; (void)k; (void)v; (void)pos; (void)M;
     moved(4 * mul3(B, T, D) * K, 0);
 }
 /* positions are on the device: counted as if the cache were full after the call */
-static void n_attn_kv(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T, int M,
-                      int H, int K, int D, int window)
+static void n_attn_kv(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B,
+                      int T, int M, int H, int K, int D, int window)
 {
     (void)y; (void)q; (void)kc; (void)vc; (void)pos;
     double keys = window > 0 && (double)window + T < M ? (double)window + T : M;
@@ -182,7 +194,8 @@ static void n_relu2_bwd(Act *dx, const Act *dy, const Act *x, int64_t n)
     if (dx) moved(4 * (double)n, 0);
 }
 static void n_add(Act *y, const Act *x, int64_t n) { (void)y; (void)x; moved(3 * (double)n, 0); }
-static void n_xent(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap, real scale)
+static void n_xent(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp,
+                   real cap, real scale)
 {
     (void)loss; (void)z; (void)tgt; (void)wt; (void)cap;
     moved((double)N * V + (scale != 0 ? (double)N * Vp : 0) + N, 4.0 * N);
@@ -192,35 +205,40 @@ static void n_logits(real *l, const Act *z, int N, int V, int Vp, real cap)
     (void)l; (void)z; (void)Vp; (void)cap;
     moved(2 * (double)N * V, 0);
 }
-static void n_adamw(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1, double b2,
-                    double eps, double wd, double c1, double c2)
+static void n_adamw(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
+                    double b2, double eps, double wd, double c1, double c2)
 {
-    (void)p; (void)g; (void)m; (void)v; (void)lr; (void)b1; (void)b2; (void)eps; (void)wd; (void)c1; (void)c2;
+    (void)p; (void)g; (void)m; (void)v; (void)lr; (void)b1; (void)b2; (void)eps; (void)wd;
+    (void)c1; (void)c2;
     moved(7 * (double)n, 0);
 }
 static size_t n_muon_tmp(int count, int R, int K) { return ops_cpu(0)->muon_tmp(count, R, K); }
 /* five steps of X X^T (n x n from n x m), A A and B X */
-static void n_muon(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
-                   double beta2, double lr, double wd)
+static void n_muon(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K,
+                   double mu, double beta2, double lr, double wd)
 {
     (void)p; (void)g; (void)m; (void)s; (void)tmp; (void)mu; (void)beta2; (void)lr; (void)wd;
     double a = R < K ? R : K, b = R < K ? K : R;
     c->flops_opt += count * 5 * (4 * a * a * b + 2 * a * a * a);
     moved(count * (7 * a * b + 5 * (4 * a * b + 5 * a * a)), 0);
 }
-static void n_sumsq(double *out, const real *x, int64_t n) { (void)out; (void)x; moved((double)n, 8); }
+static void n_sumsq(double *out, const real *x, int64_t n)
+{
+    (void)out; (void)x;
+    moved((double)n, 8);
+}
 static void n_scale(real *x, double s, int64_t n) { (void)x; (void)s; moved(2 * (double)n, 0); }
 
 static const Ops table = {
-    .name = "count", .dtype = "fp32", .act_size = sizeof(real),
-    .alloc = n_alloc, .free = n_free, .zero = n_zero, .copy = n_copy, .put = n_put, .get = n_get, .sync = n_sync,
-    .cast = n_cast, .uncast = n_uncast, .linear = n_linear, .linear_dx = n_linear_dx, .linear_dw = n_linear_dw,
+    .name = "count", .dtype = "fp32", .act_size = sizeof(real), .alloc = n_alloc, .free = n_free,
+    .zero = n_zero, .copy = n_copy, .put = n_put, .get = n_get, .sync = n_sync, .cast = n_cast,
+    .uncast = n_uncast, .linear = n_linear, .linear_dx = n_linear_dx, .linear_dw = n_linear_dw,
     .embed = n_embed, .embed_bwd = n_embed_bwd, .rmsnorm = n_rmsnorm, .rmsnorm_bwd = n_rmsnorm_bwd,
-    .smear = n_smear, .smear_bwd = n_smear_bwd, .mix = n_mix, .mix_bwd = n_mix_bwd, .vgate = n_vgate,
-    .vgate_bwd = n_vgate_bwd, .rope = n_rope, .rope_bwd = n_rope_bwd, .attn = n_attn, .attn_bwd = n_attn_bwd,
-    .kv_put = n_kv_put, .attn_kv = n_attn_kv, .relu2 = n_relu2, .relu2_bwd = n_relu2_bwd, .add = n_add,
-    .xent = n_xent, .logits = n_logits, .adamw = n_adamw, .muon_tmp = n_muon_tmp, .muon = n_muon,
-    .sumsq = n_sumsq, .scale = n_scale,
+    .smear = n_smear, .smear_bwd = n_smear_bwd, .mix = n_mix, .mix_bwd = n_mix_bwd,
+    .vgate = n_vgate, .vgate_bwd = n_vgate_bwd, .rope = n_rope, .rope_bwd = n_rope_bwd,
+    .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,
+    .relu2 = n_relu2, .relu2_bwd = n_relu2_bwd, .add = n_add, .xent = n_xent, .logits = n_logits,
+    .adamw = n_adamw, .muon_tmp = n_muon_tmp, .muon = n_muon, .sumsq = n_sumsq, .scale = n_scale,
 };
 
 const Ops *ops_count(OpsCount *count)

@@ -23,7 +23,11 @@ static int has_avx512(void)
 #endif
 static int has_base(void) { return 1; }
 
-static const struct { const char *name; int (*has)(void); const Ops *(*ops)(void); } tier[] = {   /* best first */
+static const struct {               /* best first */
+    const char *name;
+    int (*has)(void);
+    const Ops *(*ops)(void);
+} tier[] = {
 #ifdef __x86_64__
     { "avx512", has_avx512, cpu_ops_avx512 },
     { "avx2", has_avx2, cpu_ops_avx2 },
@@ -47,7 +51,8 @@ const Ops *ops_cpu(int threads)
         }
         if (tier[i].has()) return tier[i].ops();
     }
-    die("PIPEGPT_CPU=%s: not known here (base%s)", want, sizeof tier / sizeof *tier > 1 ? ", avx2, avx512" : "");
+    die("PIPEGPT_CPU=%s: not known here (base%s)", want,
+        sizeof tier / sizeof *tier > 1 ? ", avx2, avx512" : "");
 }
 
 const Ops *ops_open(const char *device, const char *dtype, int threads)
@@ -57,7 +62,8 @@ const Ops *ops_open(const char *device, const char *dtype, int threads)
     if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return ops_cpu(threads);
     if (strncmp(device, "cuda", 4) == 0 && (!device[4] || device[4] == ':')) {
         char *end = NULL;
-        if (device[4] && (device[5] < '0' || device[5] > '9' || (strtol(device + 5, &end, 10), *end)))
+        if (device[4] &&
+            (device[5] < '0' || device[5] > '9' || (strtol(device + 5, &end, 10), *end)))
             die_usage("--device: '%s': expected a number after cuda:", device);
         die("--device %s: built without CUDA", device);
     }

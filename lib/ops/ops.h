@@ -13,6 +13,8 @@
  * Calls are asynchronous; get and sync are the only waits. Results do not depend on the number of
  * threads: every sum has a fixed order.
  *
+ * Operations are called from one thread at a time.
+ *
  * Errors: alloc dies when there is no memory; a device error dies. Shapes are the caller's duty.
  */
 #ifndef OPS_OPS_H
@@ -31,7 +33,7 @@ typedef float real;
 #endif
 
 #ifdef OPS_ACT
-typedef OPS_ACT Act;                    /* a back-end says what it computes in, before including this */
+typedef OPS_ACT Act; /* a back-end says what it computes in, before including this */
 #else
 typedef struct Act Act;
 #endif
@@ -53,8 +55,8 @@ typedef struct Ops {
 
     /* ---- linear maps, W [O,C] row-major: y[N,O] = x[N,C] W^T; beta 1 adds to y, 0 replaces it */
     void (*linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
-    void (*linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O);       /* dx += dy W */
-    void (*linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);      /* dw += dy^T x */
+    void (*linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O);   /* dx += dy W */
+    void (*linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);  /* dw += dy^T x */
 
     /* ---- embedding: y[n] = w[idx[n]], w [V,C]. Backward in a fixed order. idx in range. */
     void (*embed)(Act *y, const Act *w, const int *idx, int N, int C);
@@ -66,44 +68,49 @@ typedef struct Ops {
 
     /* ---- smear: y[t] = x[t] + lam * sigmoid(w . x[t][0:G]) * x[t-1]. The first position of row b
      * has no predecessor if pos is NULL or pos[b] is 0; otherwise it is prev[b] [B,C]. */
-    void (*smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w, const real *lam,
-                  int B, int T, int C, int G);
+    void (*smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
+                  const real *lam, int B, int T, int C, int G);
     void (*smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const real *w,
-                      const real *lam, int B, int T, int C, int G);                     /* pos NULL only */
+                      const real *lam, int B, int T, int C, int G); /* pos NULL only */
 
-    /* ---- y = a x + s b z, with a and b learnt scalars on the device; NULL is 1 */
-    void (*mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n);
-    void (*mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
-                    const Act *z, const real *b, real s, int64_t n);
+    /* ---- y = a x + s b z, with a and b learnt scalars on the device; NULL is 1.
+     * x may be z, and then dx be dz. */
+    void (*mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s,
+                int64_t n);
+    void (*mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x,
+                    const real *a, const Act *z, const real *b, real s, int64_t n);
 
     /* ---- value embedding: y[n,k] = v[n,k] + 3 sigmoid(w[k] . h[n][0:G]) ve[idx[n],k];
      * v, y [N,K,D], ve [V,K,D], h [N,C], w [K,G] */
     void (*vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,
                   int N, int C, int K, int D, int G);
-    void (*vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve, const int *idx,
-                      const Act *h, const real *w, int N, int C, int K, int D, int G, int V);
+    void (*vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+                      const int *idx, const Act *h, const real *w, int N, int C, int K, int D,
+                      int G, int V);
 
     /* ---- rotary embedding and head norm, x [B,T,H,D]: with (x1, x2) the halves of a head and
      * p = pos ? pos[b] + t : t, (c, s) = tab[p][j], s taken times sign:
      *   y1 = x1 c + x2 s, y2 = x2 c - x1 s;  then, if scale > 0, y *= scale / sqrt(mean(y^2) + eps)
-     * tab [>= max p + 1][D/2][2] holds cos and sin. rstd [B,T,H] is for the backward (NULL: not kept). */
-    void (*rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T, int H,
-                 int D, int sign, real scale, real eps);
-    void (*rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B, int T,
-                     int H, int D, int sign, real scale);
+     * tab [>= max p + 1][D/2][2] holds cos and sin. rstd [B,T,H] is for the backward; NULL: not
+     * kept. */
+    void (*rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
+                 int H, int D, int sign, real scale, real eps);
+    void (*rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B,
+                     int T, int H, int D, int sign, real scale);
 
-    /* ---- causal attention, scale 1/sqrt(D), grouped heads (query head h reads k/v head h / (H/K)).
+    /* ---- causal attention, scale 1/sqrt(D), grouped heads: query head h reads k/v head h / (H/K).
      * q, y [B,T,H,D]; k, v [B,T,K,D]; lse [B,T,H]. A window w > 0 lets i see j >= i - w; 0: all. */
-    void (*attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H, int K,
-                 int D, int window);
-    void (*attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse, const Act *q,
-                     const Act *k, const Act *v, int B, int T, int H, int K, int D, int window);
+    void (*attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H,
+                 int K, int D, int window);
+    void (*attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                     const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
+                     int window);
     /* the same against a cache kc, vc [B,M,K,D] of M positions: kv_put stores k, v at pos[b] + t;
      * attn_kv lets query t of row b, at position pos[b] + t, see the cache up to itself */
-    void (*kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M, int K,
-                   int D);
-    void (*attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T, int M,
-                    int H, int K, int D, int window);
+    void (*kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T,
+                   int M, int K, int D);
+    void (*attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B,
+                    int T, int M, int H, int K, int D, int window);
 
     /* ---- y = max(x, 0)^2 */
     void (*relu2)(Act *y, const Act *x, int64_t n);
@@ -113,21 +120,24 @@ typedef struct Ops {
 
     /* ---- logits. z [N,Vp], of which columns [V,Vp) do not count. cap > 0: l = cap tanh(z / cap).
      * xent: loss[n] = -log softmax(l[n])[tgt[n]] in nats, 0 where tgt[n] < 0; then, if scale is not
-     * 0, z becomes scale * wt[n] * dloss[n]/dz (wt NULL: 1; whole rows of 0 where tgt < 0). */
+     * 0, z becomes scale * wt[n] * dloss[n]/dz (wt NULL: 1; whole rows of 0 where tgt < 0; the
+     * columns [V,Vp) become 0). With scale 0, z stays as it is. */
     void (*xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap,
                  real scale);
     void (*logits)(real *l, const Act *z, int N, int V, int Vp, real cap);      /* l [N,V] */
 
     /* ---- optimizer. All arrays real, n elements. c1 = 1 - b1^t, c2 = 1 - b2^t.
-     * adamw: p *= 1 - lr wd; m += (1-b1)(g-m); v += (1-b2)(g^2-v); p -= lr/c1 * m / (sqrt(v/c2) + eps) */
-    void (*adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1, double b2,
-                  double eps, double wd, double c1, double c2);
-    /* Muon step on a stack of `count` matrices [R,K] (definition: nanochat's; see optim.h). m [count,R,K]
-     * momentum; s [count, R >= K ? R : K] second moments; g is used as scratch. tmp: muon_tmp bytes. */
+     * adamw: p *= 1 - lr wd; m += (1-b1)(g-m); v += (1-b2)(g^2-v);
+     *        p -= lr/c1 * m / (sqrt(v/c2) + eps) */
+    void (*adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
+                  double b2, double eps, double wd, double c1, double c2);
+    /* Muon step on a stack of `count` matrices [R,K] (definition: nanochat's; see optim.h).
+     * m [count,R,K] momentum; s [count, R >= K ? R : K] second moments; g is used as scratch;
+     * tmp: muon_tmp bytes. lr is taken as it is: the caller has multiplied it by sqrt(max(1, R/K)). */
     size_t (*muon_tmp)(int count, int R, int K);
     void (*muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                  double beta2, double lr, double wd);
-    void (*sumsq)(double *out, const real *x, int64_t n);           /* *out += sum of x^2; out on the device */
+    void (*sumsq)(double *out, const real *x, int64_t n);   /* *out += sum of x^2; on the device */
     void (*scale)(real *x, double s, int64_t n);
 } Ops;
 
@@ -135,11 +145,13 @@ typedef struct Ops {
  * dtype: "auto", "fp32". threads <= 0: all there are. */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
 
-const Ops *ops_cpu(int threads);        /* the best tier for this processor; PIPEGPT_CPU=base|avx2|avx512 forces one */
+/* the best tier for this processor; PIPEGPT_CPU=base|avx2|avx512 forces one */
+const Ops *ops_cpu(int threads);
 
-/* A back-end that computes nothing: alloc gives out addresses that must not be read, the rest adds up. */
+/* A back-end that computes nothing: alloc gives out addresses that must not be read, the rest
+ * adds up. */
 typedef struct OpsCount {
-    double flops_fwd, flops_bwd, flops_opt;     /* multiply and add count 1 each; products and attention */
+    double flops_fwd, flops_bwd, flops_opt;     /* products, attention; multiply and add count 1 each */
     double bytes;                               /* read and written by all operations */
     size_t mem, mem_peak;                       /* allocated now, at most */
     int64_t calls;

@@ -1,6 +1,7 @@
-/* ops.c -- speed of each operation against this machine's roofs, measured in the same run: multiply-adds
- * on registers (per tier) and streaming from memory. What an operation must do at least is taken from
- * the count back-end; roof = the time of that at the roofs over the time it took.
+/* ops.c -- speed of each operation against this machine's roofs, measured in the same run:
+ * multiply-adds on registers (per tier) and streaming from memory. What an operation must do at
+ * least is taken from the count back-end; roof = the time of that at the roofs over the time it
+ * took.
  *
  *     ops [-j THREADS] [-t SECONDS] [NAME ...]       only operations whose name begins with a NAME
  */
@@ -48,11 +49,13 @@ static double flops_roof(const char *tier)
     }
     return best;
 }
-/* the better of a sum over 256 MB and a scaled sum of two arrays into a third, bytes as named in the code */
+/* the better of a sum over 256 MB and a scaled sum of two arrays into a third, bytes as named in
+ * the code */
 static double bytes_roof(void)
 {
     const int64_t n = 32 << 20;
-    float *a = xcalloc((size_t)n, sizeof *a), *b = xcalloc((size_t)n, sizeof *b), *c = xcalloc((size_t)n, sizeof *c);
+    float *a = xcalloc((size_t)n, sizeof *a), *b = xcalloc((size_t)n, sizeof *b),
+          *c = xcalloc((size_t)n, sizeof *c);
     double best = 0;
     for (int i = 0; i < 5; i++) {
         double t0 = now_seconds(), rate;
@@ -78,7 +81,10 @@ static double bytes_roof(void)
 
 /* ---- what is measured: a row of a training step of the depth-12 model, 2048 tokens */
 enum { N = 2048, C = 768, F = 3072, H = 6, HD = 128, V = 32768, CHUNK = 256, M = 2048 };
-typedef struct Mem { real *x, *y, *z, *g; int *i; } Mem;       /* each BIG elements; i: tokens, and 0 */
+typedef struct Mem {
+    real *x, *y, *z, *g;
+    int *i;
+} Mem; /* each BIG elements; i: tokens, and 0 */
 enum { BIG = 26 << 20 };
 #define A(p) ((Act *)(void *)(p))
 
@@ -101,15 +107,19 @@ CASE(rms_bwd, o->rmsnorm_bwd(A(m->y), A(m->x), A(m->g), m->z, N, C))
 CASE(smear, o->smear(A(m->y), A(m->x), NULL, NULL, m->z, m->z, 1, N, C, 24))
 CASE(smear_bwd, o->smear_bwd(A(m->y), m->g, m->g, A(m->x), A(m->z), m->z, m->z, 1, N, C, 24))
 CASE(mix, o->mix(A(m->y), A(m->x), m->g, A(m->z), m->g, 1, (int64_t)N * C))
-CASE(mix_bwd, o->mix_bwd(A(m->y), m->g, A(m->z), m->g, A(m->x), A(m->x), m->z, A(m->x), m->z, 1, (int64_t)N * C))
+CASE(mix_bwd, o->mix_bwd(A(m->y), m->g, A(m->z), m->g, A(m->x), A(m->x), m->z, A(m->x), m->z, 1,
+                         (int64_t)N *C))
 CASE(vgate, o->vgate(A(m->y), A(m->x), A(m->z), m->i, A(m->x), m->g, N, C, H, HD, 12))
-CASE(vgate_bwd, o->vgate_bwd(A(m->y), m->z, A(m->y), m->g, A(m->x), A(m->x), m->i, A(m->x), m->x, N, C, H, HD, 12, V))
+CASE(vgate_bwd, o->vgate_bwd(A(m->y), m->z, A(m->y), m->g, A(m->x), A(m->x), m->i, A(m->x), m->x, N,
+                             C, H, HD, 12, V))
 CASE(rope, o->rope(A(m->y), m->g, A(m->x), m->z, NULL, 1, N, H, HD, 1, (real)1.2, (real)1e-6))
 CASE(rope_bwd, o->rope_bwd(A(m->y), A(m->x), A(m->x), m->x, m->z, 1, N, H, HD, 1, (real)1.2))
 CASE(attn, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 0))
 CASE(attn_win, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 512))
-CASE(attn_bwd, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x), m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 0))
-CASE(attn_bwd_win, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x), m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 512))
+CASE(attn_bwd, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x), m->g,
+                           A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 0))
+CASE(attn_bwd_win, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x),
+                               m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 512))
 CASE(decode, o->attn_kv(A(m->y), A(m->x), A(m->x), A(m->z), m->i + N, 4, 1, M, H, H, HD, 0))
 CASE(relu2, o->relu2(A(m->y), A(m->x), (int64_t)N * F))
 CASE(relu2_bwd, o->relu2_bwd(A(m->y), A(m->x), A(m->z), (int64_t)N * F))
@@ -126,24 +136,50 @@ CASE(sumsq, o->sumsq((double *)(void *)m->g, m->x, BIG))
 CASE(scale, o->scale(m->x, 1, BIG))
 CASE(zero, o->zero(m->y, (size_t)BIG * sizeof(real)))
 
-static const struct { const char *name, *shape; void (*run)(const Ops *, Mem *); } cases[] = {
-    { "linear", "2048 768 768", lin_qkv }, { "linear", "2048 768 3072", lin_fc },
-    { "linear", "2048 3072 768, adds", lin_proj }, { "linear", "256 768 32768", lin_head },
-    { "linear", "64 256 256", lin_small }, { "linear", "1 768 32768", lin_one }, { "linear", "4 768 32768", lin_four },
-    { "linear_dx", "2048 768 3072", lin_dx }, { "linear_dx", "256 768 32768", lin_head_dx },
-    { "linear_dw", "2048 768 3072", lin_dw }, { "linear_dw", "256 768 32768", lin_head_dw },
-    { "attn", "2048 6x128", attn }, { "attn", "2048 6x128, window 512", attn_win },
-    { "attn_bwd", "2048 6x128", attn_bwd }, { "attn_bwd", "2048 6x128, window 512", attn_bwd_win },
+static const struct { const char *name, *shape; void (*run)(const Ops *, Mem *);
+} cases[] = {
+    { "linear", "2048 768 768", lin_qkv },
+    { "linear", "2048 768 3072", lin_fc },
+    { "linear", "2048 3072 768, adds", lin_proj },
+    { "linear", "256 768 32768", lin_head },
+    { "linear", "64 256 256", lin_small },
+    { "linear", "1 768 32768", lin_one },
+    { "linear", "4 768 32768", lin_four },
+    { "linear_dx", "2048 768 3072", lin_dx },
+    { "linear_dx", "256 768 32768", lin_head_dx },
+    { "linear_dw", "2048 768 3072", lin_dw },
+    { "linear_dw", "256 768 32768", lin_head_dw },
+    { "attn", "2048 6x128", attn },
+    { "attn", "2048 6x128, window 512", attn_win },
+    { "attn_bwd", "2048 6x128", attn_bwd },
+    { "attn_bwd", "2048 6x128, window 512", attn_bwd_win },
     { "attn_kv", "4 rows, 1 on 2048, 6x128", decode },
-    { "muon", "4 of 768 768", muon_sq }, { "muon", "2 of 3072 768", muon_fc }, { "muon", "2 of 768 3072", muon_proj },
-    { "muon", "6 of 6 12", muon_gate }, { "adamw", "26 M", adamw }, { "sumsq", "26 M", sumsq },
-    { "scale", "26 M", scale }, { "zero", "26 M", zero },
-    { "xent", "256 32768", xent }, { "xent", "256 32768, loss only", xent_eval }, { "logits", "256 32768", logits },
-    { "embed", "2048 768", emb }, { "embed_bwd", "2048 768", emb_bwd }, { "rmsnorm", "2048 768", rms },
-    { "rmsnorm_bwd", "2048 768", rms_bwd }, { "smear", "2048 768", smear }, { "smear_bwd", "2048 768", smear_bwd },
-    { "mix", "2048 768", mix }, { "mix_bwd", "2048 768", mix_bwd }, { "vgate", "2048 6x128", vgate },
-    { "vgate_bwd", "2048 6x128", vgate_bwd }, { "rope", "2048 6x128", rope }, { "rope_bwd", "2048 6x128", rope_bwd },
-    { "relu2", "2048 3072", relu2 }, { "relu2_bwd", "2048 3072", relu2_bwd }, { "add", "2048 768", add },
+    { "muon", "4 of 768 768", muon_sq },
+    { "muon", "2 of 3072 768", muon_fc },
+    { "muon", "2 of 768 3072", muon_proj },
+    { "muon", "6 of 6 12", muon_gate },
+    { "adamw", "26 M", adamw },
+    { "sumsq", "26 M", sumsq },
+    { "scale", "26 M", scale },
+    { "zero", "26 M", zero },
+    { "xent", "256 32768", xent },
+    { "xent", "256 32768, loss only", xent_eval },
+    { "logits", "256 32768", logits },
+    { "embed", "2048 768", emb },
+    { "embed_bwd", "2048 768", emb_bwd },
+    { "rmsnorm", "2048 768", rms },
+    { "rmsnorm_bwd", "2048 768", rms_bwd },
+    { "smear", "2048 768", smear },
+    { "smear_bwd", "2048 768", smear_bwd },
+    { "mix", "2048 768", mix },
+    { "mix_bwd", "2048 768", mix_bwd },
+    { "vgate", "2048 6x128", vgate },
+    { "vgate_bwd", "2048 6x128", vgate_bwd },
+    { "rope", "2048 6x128", rope },
+    { "rope_bwd", "2048 6x128", rope_bwd },
+    { "relu2", "2048 3072", relu2 },
+    { "relu2_bwd", "2048 3072", relu2_bwd },
+    { "add", "2048 768", add },
 };
 
 static void fill(const Ops *o, real *to, unsigned seed)
@@ -165,7 +201,8 @@ static Mem prepare(const Ops *o)
         if (strcmp(o->name, "count") != 0) fill(o, *all[k], (unsigned)k + 1);
     }
     int *tok = xmalloc((N + 4) * sizeof *tok);
-    for (int i = 0; i < N + 4; i++) tok[i] = i < N ? (int)((unsigned)i * 2654435761u >> 17) % V : M - 1;
+    for (int i = 0; i < N + 4; i++)
+        tok[i] = i < N ? (int)((unsigned)i * 2654435761u >> 17) % V : M - 1;
     m.i = o->alloc((N + 4) * sizeof *m.i);
     o->put(m.i, tok, (N + 4) * sizeof *tok);
     free(tok);
@@ -198,22 +235,25 @@ int main(int argc, char **argv)
         OPT_FLOAT('t', "time", &seconds, "SECONDS", 0, 60, "how long to repeat each operation"),
         OPT_END
     };
-    int names = opt_parse(argc, argv, "[options] [NAME ...]", "Speed of the operations against the machine's roofs.", opts);
+    int names = opt_parse(argc, argv, "[options] [NAME ...]",
+                          "Speed of the operations against the machine's roofs.", opts);
     const Ops *o = ops_cpu(threads);
     OpsCount sum = { 0 };
     const Ops *count = ops_count(&sum);
     double peak = flops_roof(o->name), stream = bytes_roof();
-    printf("%s %s: %.1f GFLOP/s of multiply-adds, %.1f GB/s\n", o->name, o->dtype, peak / 1e9, stream / 1e9);
+    printf("%s %s: %.1f GFLOP/s of multiply-adds, %.1f GB/s\n", o->name, o->dtype, peak / 1e9,
+           stream / 1e9);
     printf("%-12s %-26s %10s %9s %8s %6s\n", "operation", "shape", "us", "GFLOP/s", "GB/s", "roof");
     Mem m = prepare(o), none = prepare(count);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!wanted(cases[i].name, argv, names)) continue;
         memset(&sum, 0, sizeof sum);
         cases[i].run(count, &none);
-        double flops = sum.flops_fwd + sum.flops_bwd + sum.flops_opt, t = best_time(o, &m, cases[i].run);
+        double flops = sum.flops_fwd + sum.flops_bwd + sum.flops_opt,
+               t = best_time(o, &m, cases[i].run);
         double least = flops / peak > sum.bytes / stream ? flops / peak : sum.bytes / stream;
-        printf("%-12s %-26s %10.1f %9.1f %8.1f %5.0f%%\n", cases[i].name, cases[i].shape, t * 1e6, flops / t / 1e9,
-               sum.bytes / t / 1e9, 100 * least / t);
+        printf("%-12s %-26s %10.1f %9.1f %8.1f %5.0f%%\n", cases[i].name, cases[i].shape, t * 1e6,
+               flops / t / 1e9, sum.bytes / t / 1e9, 100 * least / t);
         fflush(stdout);
     }
     return 0;

@@ -1,10 +1,12 @@
-/* What is not one operation's arithmetic: picking a back-end, memory, caches in chunks, NaN, the vector
- * exp and tanh, and the counting back-end. Also as double (REAL_F64). */
+/* What is not one operation's arithmetic: picking a back-end, memory, caches in chunks, NaN, the
+ * vector exp and tanh, and the counting back-end. Also as double (REAL_F64). */
 #include "harness.h"
 #include "base/err.h"
 
-#define TIER_FN(fn) void cpu_##fn##_base(real *, const real *, int64_t); \
-    void cpu_##fn##_avx2(real *, const real *, int64_t); void cpu_##fn##_avx512(real *, const real *, int64_t)
+#define TIER_FN(fn)                                                                                \
+    void cpu_##fn##_base(real *, const real *, int64_t);                                           \
+    void cpu_##fn##_avx2(real *, const real *, int64_t);                                           \
+    void cpu_##fn##_avx512(real *, const real *, int64_t)
 TIER_FN(exp_n);
 TIER_FN(tanh_n);
 typedef void VecFn(real *, const real *, int64_t);
@@ -13,19 +15,23 @@ typedef void VecFn(real *, const real *, int64_t);
 static double ulps(real got, double want)
 {
     if ((double)got == want || (isnan(got) && isnan(want))) return 0;
-    if (isinf(want) || isinf(got)) return (double)got == want || (isinf(got) && want > 3.4e38) ? 0 : INFINITY;
+    if (isinf(want) || isinf(got))
+        return (double)got == want || (isinf(got) && want > 3.4e38) ? 0 : INFINITY;
     int e;
     frexp(want, &e);
     int least = sizeof(real) == 8 ? -1021 : -125, bits = sizeof(real) == 8 ? 53 : 24;
     return fabs((double)got - want) / ldexp(1, (e < least ? least : e) - bits);
 }
-static void check_fn(const char *name, VecFn *f, double (*exact)(double), double lo, double hi, double most)
+static void check_fn(const char *name, VecFn *f, double (*exact)(double), double lo, double hi,
+                     double most)
 {
     enum { N = 200003 };
     real *x = random_reals(N, lo, hi), *y = must(malloc(N * sizeof *y)), at = 0;
-    const real special[] = { 0, -(real)0, (real)1e-30, (real)-1e-30, (real)0.625, INFINITY, -INFINITY, NAN, 89, -104, 88, -88 };
+    const real special[] = { 0,         -(real)0, (real)1e-30, (real)-1e-30, (real)0.625, INFINITY,
+                             -INFINITY, NAN,      89,          -104,         88,          -88 };
     memcpy(x, special, sizeof special);
-    for (int i = 20; i < 20000; i++) x[i] = (real)((double)x[i] * exp(-(double)(i % 300) / 10));     /* small ones */
+    for (int i = 20; i < 20000; i++)
+        x[i] = (real)((double)x[i] * exp(-(double)(i % 300) / 10)); /* small ones */
     f(y, x, N);
     double worst = 0;
     for (int i = 0; i < N; i++) {
@@ -61,7 +67,10 @@ static void try_open(void *arg)
     ops_open(a->device, a->dtype, 1);
     _exit(0);
 }
-static int opens(const char *device, const char *dtype) { return dies(0, "", try_open, &(OpenArgs){ device, dtype, NULL }); }
+static int opens(const char *device, const char *dtype)
+{
+    return dies(0, "", try_open, &(OpenArgs){ device, dtype, NULL });
+}
 static int fails(int code, const char *text, const char *device, const char *dtype, const char *cpu)
 {
     return dies(code, text, try_open, &(OpenArgs){ device, dtype, cpu });
@@ -81,20 +90,26 @@ static void check_open(void)
     ok(opens("auto", "auto") && opens("cpu", "fp32") && opens("auto", "fp32"), "auto and cpu open");
     ok(fails(1, "built without CUDA", "cuda", "auto", NULL), "cuda is not here");
     ok(fails(1, "cuda:3", "cuda:3", "auto", NULL), "nor is cuda:3");
-    ok(fails(2, "--device", "cuda:", "auto", NULL) && fails(2, "--device", "cuda:1x", "auto", NULL), "a bad number");
-    ok(fails(2, "--device", "gpu", "auto", NULL) && fails(2, "--device", "", "auto", NULL), "an unknown device");
+    ok(fails(2, "--device", "cuda:", "auto", NULL) && fails(2, "--device", "cuda:1x", "auto", NULL),
+       "a bad number");
+    ok(fails(2, "--device", "gpu", "auto", NULL) && fails(2, "--device", "", "auto", NULL),
+       "an unknown device");
     ok(fails(2, "--dtype", "cpu", "bf16", NULL), "a dtype of another version");
     ok(fails(1, "PIPEGPT_CPU=sse9", "cpu", "auto", "sse9"), "an unknown tier");
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
         if (!tier_runs(tiers[i])) {
-            ok(fails(1, "cannot run it", "cpu", "auto", tiers[i]) || fails(1, "not known", "cpu", "auto", tiers[i]),
+            ok(fails(1, "cannot run it", "cpu", "auto", tiers[i]) ||
+                   fails(1, "not known", "cpu", "auto", tiers[i]),
                "%s refused here", tiers[i]);
             continue;
         }
         const Ops *o = tier_ops(tiers[i], 1);
-        ok(strncmp(o->name, "cpu ", 4) == 0 && strcmp(o->name + 4, tiers[i]) == 0, "%s is what opens", o->name);
-        ok(strcmp(o->dtype, "fp32") == 0 && o->act_size == sizeof(real), "%s: an Act is a real", o->name);
-        ok(dies(1, "out of memory asking for", ask, (void *)o) && dies(1, "out of memory asking for", ask_less, (void *)o),
+        ok(strncmp(o->name, "cpu ", 4) == 0 && strcmp(o->name + 4, tiers[i]) == 0,
+           "%s is what opens", o->name);
+        ok(strcmp(o->dtype, "fp32") == 0 && o->act_size == sizeof(real), "%s: an Act is a real",
+           o->name);
+        ok(dies(1, "out of memory asking for", ask, (void *)o) &&
+               dies(1, "out of memory asking for", ask_less, (void *)o),
            "%s: no memory", o->name);
     }
 }
@@ -132,29 +147,36 @@ static void check_chunks(const Ops *o, int T, int window)
     real *q = random_reals((int64_t)T * H * D, -2, 2), *k = random_reals((int64_t)T * K * D, -2, 2);
     real *v = random_reals((int64_t)T * K * D, -1, 1), *y = random_reals((int64_t)T * H * D, 0, 1);
     real *z = random_reals((int64_t)T * H * D, 0, 1), *lse = random_reals((int64_t)T * H, 0, 1);
-    real *kc = random_reals(2 * M * K * D, -9, 9), *vc = random_reals(2 * M * K * D, -9, 9), *keep = dup_bytes(kc, 2 * M * K * D * sizeof *kc);
+    real *kc = random_reals(2 * M * K * D, -9, 9), *vc = random_reals(2 * M * K * D, -9, 9),
+         *keep = dup_bytes(kc, 2 * M * K * D * sizeof *kc);
     o->attn(y, lse, q, k, v, 1, T, H, K, D, window);
     double worst = 0;
     int at = 0;
     for (int i = 0; at < T; i++) {
         int n = (int[]){ 1, 5, 2, 70, 3 }[i % 5];
         if (n > T - at) n = T - at;
-        o->kv_put(kc + M * K * D, vc + M * K * D, k + at * K * D, v + at * K * D, &at, 1, n, M, K, D);
-        o->attn_kv(z + at * H * D, q + at * H * D, kc + M * K * D, vc + M * K * D, &at, 1, n, M, H, K, D, window);
+        o->kv_put(kc + M * K * D, vc + M * K * D, k + at * K * D, v + at * K * D, &at, 1, n, M, K,
+                  D);
+        o->attn_kv(z + at * H * D, q + at * H * D, kc + M * K * D, vc + M * K * D, &at, 1, n, M, H,
+                   K, D, window);
         at += n;
     }
     for (int i = 0; i < T * H * D; i++) worst = fmax(worst, fabs((double)z[i] - (double)y[i]));
-    ok(worst <= 16 * unit, "%s: attn_kv in chunks, T %d window %d: off by %.1f u", o->name, T, window, worst / unit);
+    ok(worst <= 16 * unit, "%s: attn_kv in chunks, T %d window %d: off by %.1f u", o->name, T,
+       window, worst / unit);
     ok(memcmp(keep, kc, M * K * D * sizeof *kc) == 0 &&
-       memcmp(keep + (M + T) * K * D, kc + (M + T) * K * D, (size_t)(M - T) * K * D * sizeof *kc) == 0 &&
-       memcmp(kc + M * K * D, k, (size_t)T * K * D * sizeof *kc) == 0, "%s: kv_put writes its positions only", o->name);
+           memcmp(keep + (M + T) * K * D, kc + (M + T) * K * D,
+                  (size_t)(M - T) * K * D * sizeof *kc) == 0 &&
+           memcmp(kc + M * K * D, k, (size_t)T * K * D * sizeof *kc) == 0,
+       "%s: kv_put writes its positions only", o->name);
     free(q); free(k); free(v); free(y); free(z); free(lse); free(kc); free(vc); free(keep);
 }
 /* A NaN must not get lost on its way to the loss. */
 static void check_nan(const Ops *o)
 {
     enum { N = 6, C = 40 };
-    real *x = random_reals(N * C, -1, 1), *w = random_reals(C * C, -1, 1), *y = random_reals(N * C, -1, 1), r[N], loss[N];
+    real *x = random_reals(N * C, -1, 1), *w = random_reals(C * C, -1, 1),
+         *y = random_reals(N * C, -1, 1), r[N], loss[N];
     int tgt[N] = { 0 };
     x[2 * C + 39] = NAN;
     o->linear(y, x, w, N, C, C, 0);
@@ -179,7 +201,9 @@ static void check_xent_zeros(const Ops *o)
     z[Vp] = NAN;
     o->xent(loss, z, tgt, NULL, N, V, Vp, 15, 1);
     int bad = loss[1] != 0;
-    for (int n = 0; n < N; n++) for (int v = 0; v < Vp; v++) if (v >= V || n == 1) bad += z[n * Vp + v] != 0;
+    for (int n = 0; n < N; n++)
+        for (int v = 0; v < Vp; v++)
+            if (v >= V || n == 1) bad += z[n * Vp + v] != 0;
     ok(bad == 0, "%s: xent: padding columns and ignored rows get gradient 0", o->name);
     free(z);
 }
@@ -197,12 +221,14 @@ static void check_count(void)
     const Ops *o = ops_count(&c);
     const size_t r = sizeof(real);
     real *x = o->alloc(1000), *y = o->alloc((size_t)1 << 40), *z = o->alloc(0);
-    ok(x && y && z && x != y && y != z && (uintptr_t)y % 64 == 0, "count: distinct addresses, a terabyte too");
+    ok(x && y && z && x != y && y != z && (uintptr_t)y % 64 == 0,
+       "count: distinct addresses, a terabyte too");
     ok(c.mem == 1000 + ((size_t)1 << 40) && c.mem_peak == c.mem, "count: memory");
     o->free(y, (size_t)1 << 40);
     ok(c.mem == 1000 && c.mem_peak > c.mem, "count: peak");
     o->linear(A(y), A(x), A(z), 7, 5, 3, 0);
-    ok(c.flops_fwd == 210 && c.bytes == (double)((35 + 15 + 21) * r) && c.calls == 1, "count: linear");
+    ok(c.flops_fwd == 210 && c.bytes == (double)((35 + 15 + 21) * r) && c.calls == 1,
+       "count: linear");
     o->linear_dx(A(y), A(x), A(z), 7, 5, 3);
     o->linear_dw(y, A(x), A(z), 7, 5, 3);
     o->linear_dw(NULL, A(x), A(z), 7, 5, 3);
@@ -219,7 +245,8 @@ static void check_count(void)
     ok(bad == 0, "count: attention by the pairs that are seen");
     o->muon(x, y, x, y, z, 2, 6, 10, 0, 0, 0, 0);
     ok(c.flops_opt == 2 * 5 * 2 * (6 * 6 * 10 + 6 * 6 * 6 + 6 * 6 * 10.), "count: muon");
-    ok(o->muon_tmp(2, 6, 10) == tier_ops("base", 1)->muon_tmp(2, 6, 10), "count: muon's workspace is the CPU's");
+    ok(o->muon_tmp(2, 6, 10) == tier_ops("base", 1)->muon_tmp(2, 6, 10),
+       "count: muon's workspace is the CPU's");
     real got[3] = { 1, 2, 3 };
     o->get(got, x, sizeof got);
     ok(got[0] == 0 && got[2] == 0, "count: get gives zeros");

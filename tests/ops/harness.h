@@ -31,8 +31,8 @@ static const double unit = 0x1p-24;
 
 enum { MAXBUF = 8, MAXDIM = 10 };
 
-/* kind: x input with a gradient, c input without, i integers, y output, Y output that is read first,
- * s output saved for the backward. Values are uniform in [lo,hi). n 0: absent (NULL). */
+/* kind: x input with a gradient, c input without, i integers, y output, Y output that is read
+ * first, s output saved for the backward. Values are uniform in [lo,hi). n 0: absent (NULL). */
 typedef struct Arr { const char *name; char kind; int64_t n; double lo, hi; } Arr;
 
 typedef struct OpTest {
@@ -40,9 +40,10 @@ typedef struct OpTest {
     void (*arrays)(Arr *a, const int *d);
     void (*call)(const Ops *o, void **a, const int *d);
     void (*naive)(double **a, double **mag, const int *d);     /* integers are doubles here */
-    void (*back)(const Ops *o, void **g, void *dy, void **a, const int *d);    /* or NULL; y is a[0] */
+    void (*back)(const Ops *o, void **g, void *dy, void **a, const int *d); /* or NULL; y is a[0] */
     double (*terms)(const int *d);      /* length of the longest sum; c = 4 + 2 sqrt(terms) */
-    const int (*dims)[MAXDIM]; int ndims;       /* the last one is large enough for several threads */
+    const int (*dims)[MAXDIM];
+    int ndims; /* the last one is large enough for several threads */
 } OpTest;
 
 static uint64_t lcg = 88172645463325252u;
@@ -57,7 +58,8 @@ static bool tier_runs(const char *name)
 {
     if (strcmp(name, "base") == 0) return true;
 #ifdef __x86_64__
-    if (strcmp(name, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (strcmp(name, "avx2") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #else
@@ -74,17 +76,23 @@ static void *must(void *p)
     if (!p) abort();
     return p;
 }
-static void *dup_bytes(const void *p, size_t n) { return p ? memcpy(must(malloc(n ? n : 1)), p, n) : NULL; }
+static void *dup_bytes(const void *p, size_t n)
+{
+    return p ? memcpy(must(malloc(n ? n : 1)), p, n) : NULL;
+}
 
 typedef struct Case {
     const OpTest *t; const int *d;
     int n; Arr a[MAXBUF];
     void *in[MAXBUF];                   /* as they are before the call, of the operation's types */
-    double *x[MAXBUF], *y[MAXBUF], *mag[MAXBUF];        /* the same in double; after naive; magnitudes */
+    double *x[MAXBUF], *y[MAXBUF], *mag[MAXBUF]; /* the same in double; after naive; magnitudes */
     void *dy, *g0[MAXBUF];              /* gradient of y; what gradients start from */
 } Case;
 
-static size_t size_of(const Case *c, int k) { return (size_t)c->a[k].n * (c->a[k].kind == 'i' ? sizeof(int) : sizeof(real)); }
+static size_t size_of(const Case *c, int k)
+{
+    return (size_t)c->a[k].n * (c->a[k].kind == 'i' ? sizeof(int) : sizeof(real));
+}
 static bool is_out(char kind) { return kind == 'y' || kind == 'Y' || kind == 's'; }
 
 static real *random_reals(int64_t n, double lo, double hi)
@@ -109,7 +117,8 @@ static void case_make(Case *c, const OpTest *t, const int *d)
         c->mag[k] = must(calloc((size_t)a->n, sizeof(double)));
         if (a->kind == 'i') {
             int *v = c->in[k] = must(malloc((size_t)a->n * sizeof *v));
-            for (int64_t i = 0; i < a->n; i++) c->x[k][i] = v[i] = (int)floor(uniform(a->lo, a->hi));
+            for (int64_t i = 0; i < a->n; i++)
+                c->x[k][i] = v[i] = (int)floor(uniform(a->lo, a->hi));
         } else {
             real *v = c->in[k] = random_reals(a->n, a->lo, a->hi);
             for (int64_t i = 0; i < a->n; i++) c->x[k][i] = (double)v[i];
@@ -140,7 +149,8 @@ static Result case_run(const Case *c, const Ops *o, int without)
     for (int k = 0; k < c->n; k++) r.a[k] = dup_bytes(c->in[k], size_of(c, k));
     c->t->call(o, r.a, c->d);
     if (!c->t->back) return r;
-    for (int k = 0; k < c->n; k++) r.g[k] = k == without ? NULL : dup_bytes(c->g0[k], size_of(c, k));
+    for (int k = 0; k < c->n; k++)
+        r.g[k] = k == without ? NULL : dup_bytes(c->g0[k], size_of(c, k));
     c->t->back(o, r.g, c->dy, r.a, c->d);
     return r;
 }
@@ -169,12 +179,13 @@ static double outputs_error(const Case *c, const Result *r)
     for (int k = 0; k < c->n; k++) {
         if (!is_out(c->a[k].kind) || !r->a[k]) continue;
         for (int64_t i = 0; i < c->a[k].n; i++) {
-            double err = fabs((double)((real *)r->a[k])[i] - c->y[k][i]), may = tolerance(c) * c->mag[k][i] + 1e-300;
+            double err = fabs((double)((real *)r->a[k])[i] - c->y[k][i]),
+                   may = tolerance(c) * c->mag[k][i] + 1e-300;
             if (!(err / may <= worst)) {
                 worst = err / may;
                 if (!(worst <= 1))
-                    printf("# %s[%lld]: %.17g, naive %.17g, magnitude %g\n", c->a[k].name, (long long)i,
-                           (double)((real *)r->a[k])[i], c->y[k][i], c->mag[k][i]);
+                    printf("# %s[%lld]: %.17g, naive %.17g, magnitude %g\n", c->a[k].name,
+                           (long long)i, (double)((real *)r->a[k])[i], c->y[k][i], c->mag[k][i]);
             }
         }
     }
@@ -201,7 +212,10 @@ static Slopes slopes(Case *c, int k, double *up)
     s.at = must(malloc((size_t)s.n * sizeof *s.at));
     s.v = must(malloc((size_t)s.n * sizeof *s.v));
     for (int64_t i = 0; i < s.n; i++) {
-        s.at[i] = s.n == c->a[k].n ? i : i == 0 ? 0 : i == 1 ? c->a[k].n - 1 : (int64_t)uniform(0, (double)c->a[k].n);
+        s.at[i] = s.n == c->a[k].n ? i
+                  : i == 0         ? 0
+                  : i == 1         ? c->a[k].n - 1
+                                   : (int64_t)uniform(0, (double)c->a[k].n);
         s.v[i] = slope(c, k, s.at[i], up);
         if (fabs(s.v[i]) > s.max) s.max = fabs(s.v[i]);
     }
@@ -211,13 +225,14 @@ static double gradient_error(const Case *c, const Result *r, int k, const Slopes
 {
     double worst = 0, c_u = tolerance(c) > 1e-7 ? tolerance(c) : 1e-7;
     for (int64_t i = 0; i < s->n; i++) {
-        double start = (double)((real *)c->g0[k])[s->at[i]], got = (double)((real *)r->g[k])[s->at[i]] - start;
+        double start = (double)((real *)c->g0[k])[s->at[i]],
+               got = (double)((real *)r->g[k])[s->at[i]] - start;
         double err = fabs(got - s->v[i]) / (c_u * s->max + unit * 2 + 1e-9);
         if (!(err <= worst)) {
             worst = err;
             if (!(err <= 1))
-                printf("# d%s[%lld]: %.17g, difference %.17g, max %g\n", c->a[k].name, (long long)s->at[i], got,
-                       s->v[i], s->max);
+                printf("# d%s[%lld]: %.17g, difference %.17g, max %g\n", c->a[k].name,
+                       (long long)s->at[i], got, s->v[i], s->max);
         }
     }
     return worst;
@@ -226,7 +241,8 @@ static const char *dims_text(const int *d)
 {
     static char s[128];
     int n = 0;
-    for (int i = 0; i < MAXDIM && n < 100; i++) n += snprintf(s + n, sizeof s - (size_t)n, "%s%d", i ? " " : "", d[i]);
+    for (int i = 0; i < MAXDIM && n < 100; i++)
+        n += snprintf(s + n, sizeof s - (size_t)n, "%s%d", i ? " " : "", d[i]);
     while (n > 2 && s[n - 1] == '0' && s[n - 2] == ' ') s[n -= 2] = 0;
     return s;
 }
@@ -234,20 +250,24 @@ static void check_tier(Case *c, const char *tier, Slopes *s, bool large)
 {
     Result one = case_run(c, tier_ops(tier, 1), -1);
     double e = outputs_error(c, &one);
-    ok(e <= 1, "%s %s (%s): outputs, %.2f of what is allowed", c->t->name, tier, dims_text(c->d), e);
+    ok(e <= 1, "%s %s (%s): outputs, %.2f of what is allowed", c->t->name, tier, dims_text(c->d),
+       e);
     for (int k = 0; c->t->back && k < c->n; k++) {
         if (!c->g0[k]) continue;
         if (s[k].at) {
             e = gradient_error(c, &one, k, &s[k]);
-            ok(e <= 1, "%s %s (%s): d%s, %.2f of what is allowed", c->t->name, tier, dims_text(c->d), c->a[k].name, e);
+            ok(e <= 1, "%s %s (%s): d%s, %.2f of what is allowed", c->t->name, tier,
+               dims_text(c->d), c->a[k].name, e);
         }
         Result r = case_run(c, tier_ops(tier, 1), k);
-        ok(same_bits(c, &one, &r), "%s %s (%s): the same without d%s", c->t->name, tier, dims_text(c->d), c->a[k].name);
+        ok(same_bits(c, &one, &r), "%s %s (%s): the same without d%s", c->t->name, tier,
+           dims_text(c->d), c->a[k].name);
         result_free(&r);
     }
     for (int threads = 2; large && threads <= 3; threads++) {
         Result r = case_run(c, tier_ops(tier, threads), -1);
-        ok(same_bits(c, &one, &r), "%s %s (%s): %d threads give the same bits", c->t->name, tier, dims_text(c->d), threads);
+        ok(same_bits(c, &one, &r), "%s %s (%s): %d threads give the same bits", c->t->name, tier,
+           dims_text(c->d), threads);
         result_free(&r);
     }
     result_free(&one);

@@ -9,10 +9,13 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 /* ---- linear: N C O beta */
 static void lin_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", d[3] ? 'Y' : 'y', (int64_t)d[0] * d[2], 0, 0 }, { "x", 'x', (int64_t)d[0] * d[1], 0, 0 },
-           { "w", 'x', (int64_t)d[2] * d[1], 0, 0 });
+    ARRAYS({ "y", d[3] ? 'Y' : 'y', (int64_t)d[0] * d[2], 0, 0 },
+           { "x", 'x', (int64_t)d[0] * d[1], 0, 0 }, { "w", 'x', (int64_t)d[2] * d[1], 0, 0 });
 }
-static void lin_call(const Ops *o, void **a, const int *d) { o->linear(a[0], a[1], a[2], d[0], d[1], d[2], d[3]); }
+static void lin_call(const Ops *o, void **a, const int *d)
+{
+    o->linear(a[0], a[1], a[2], d[0], d[1], d[2], d[3]);
+}
 static void lin_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
     o->linear_dx(g[1], dy, a[2], d[0], d[1], d[2]);
@@ -34,17 +37,21 @@ static void lin_naive(double **a, double **mag, const int *d)
 }
 static double lin_terms(const int *d) { return fmax(d[1], fmax(d[0], d[2])); }
 static const int lin_dims[][MAXDIM] = {
-    D(1, 1, 1, 0), D(1, 17, 3, 1), D(2, 65, 7, 0), D(3, 130, 31, 1), D(4, 64, 33, 0), D(5, 3, 1, 0), D(7, 17, 65, 1),
-    D(13, 7, 16, 0), D(17, 130, 3, 0), D(65, 17, 130, 1), D(31, 1, 50, 0), D(9, 300, 20, 0), D(20, 9, 600, 1),
-    D(300, 11, 13, 0), D(130, 521, 143, 1),
+    D(1, 1, 1, 0),   D(1, 17, 3, 1),   D(2, 65, 7, 0),   D(3, 130, 31, 1),  D(4, 64, 33, 0),
+    D(5, 3, 1, 0),   D(7, 17, 65, 1),  D(13, 7, 16, 0),  D(17, 130, 3, 0),  D(65, 17, 130, 1),
+    D(31, 1, 50, 0), D(9, 300, 20, 0), D(20, 9, 600, 1), D(300, 11, 13, 0), D(130, 521, 143, 1),
 };
 
 /* ---- embed: N C V */
 static void emb_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "w", 'x', d[2] * d[1], 0, 0 }, { "idx", 'i', d[0], 0, d[2] });
+    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "w", 'x', d[2] * d[1], 0, 0 },
+           { "idx", 'i', d[0], 0, d[2] });
 }
-static void emb_call(const Ops *o, void **a, const int *d) { o->embed(a[0], a[1], a[2], d[0], d[1]); }
+static void emb_call(const Ops *o, void **a, const int *d)
+{
+    o->embed(a[0], a[1], a[2], d[0], d[1]);
+}
 static void emb_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
     if (g[1]) o->embed_bwd(g[1], dy, a[2], d[0], d[1], d[2]);
@@ -58,15 +65,20 @@ static void emb_naive(double **a, double **mag, const int *d)
         }
 }
 static double n_terms(const int *d) { return d[0]; }
-static const int emb_dims[][MAXDIM] = { D(1, 1, 1), D(7, 3, 2), D(17, 65, 5), D(130, 17, 40), D(300, 130, 7) };
+static const int emb_dims[][MAXDIM] = { D(1, 1, 1), D(7, 3, 2), D(17, 65, 5), D(130, 17, 40),
+                                        D(300, 130, 7) };
 
 /* ---- rmsnorm: N C */
 static void rms_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "rstd", 's', d[0], 0, 0 }, { "x", 'x', d[0] * d[1], 0, 0 });
+    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "rstd", 's', d[0], 0, 0 },
+           { "x", 'x', d[0] * d[1], 0, 0 });
 }
 static const real rms_eps = (real)1e-3;
-static void rms_call(const Ops *o, void **a, const int *d) { o->rmsnorm(a[0], a[1], a[2], d[0], d[1], rms_eps); }
+static void rms_call(const Ops *o, void **a, const int *d)
+{
+    o->rmsnorm(a[0], a[1], a[2], d[0], d[1], rms_eps);
+}
 static void rms_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
     o->rmsnorm_bwd(g[2], dy, a[2], a[1], d[0], d[1]);
@@ -77,18 +89,21 @@ static void rms_naive(double **a, double **mag, const int *d)
         double s = 0;
         for (int c = 0; c < d[1]; c++) s += a[2][n * d[1] + c] * a[2][n * d[1] + c];
         double r = mag[1][n] = a[1][n] = 1 / sqrt(s / d[1] + (double)rms_eps);
-        for (int c = 0; c < d[1]; c++) mag[0][n * d[1] + c] = fabs(a[0][n * d[1] + c] = r * a[2][n * d[1] + c]);
+        for (int c = 0; c < d[1]; c++)
+            mag[0][n * d[1] + c] = fabs(a[0][n * d[1] + c] = r * a[2][n * d[1] + c]);
     }
 }
 static double c_terms(const int *d) { return d[1]; }
-static const int rms_dims[][MAXDIM] = { D(1, 1), D(3, 7), D(2, 17), D(7, 65), D(5, 130), D(1, 1030), D(140, 130) };
+static const int rms_dims[][MAXDIM] = { D(1, 1),   D(3, 7),    D(2, 17),   D(7, 65),
+                                        D(5, 130), D(1, 1030), D(140, 130) };
 
 /* ---- smear: B T C G pos */
 static void smear_arrays(Arr *a, const int *d)
 {
     int n = d[0] * d[1] * d[2];
-    ARRAYS({ "y", 'y', n, 0, 0 }, { "x", 'x', n, 0, 0 }, { "w", 'x', d[3], 0, 0 }, { "lam", 'x', 1, .3, .9 },
-           { "prev", 'c', d[4] ? d[0] * d[2] : 0, 0, 0 }, { "pos", 'i', d[4] ? d[0] : 0, 0, 3 });
+    ARRAYS({ "y", 'y', n, 0, 0 }, { "x", 'x', n, 0, 0 }, { "w", 'x', d[3], 0, 0 },
+           { "lam", 'x', 1, .3, .9 }, { "prev", 'c', d[4] ? d[0] * d[2] : 0, 0, 0 },
+           { "pos", 'i', d[4] ? d[0] : 0, 0, 3 });
 }
 static void smear_call(const Ops *o, void **a, const int *d)
 {
@@ -102,7 +117,9 @@ static void smear_naive(double **a, double **mag, const int *d)
 {
     int T = d[1], C = d[2];
     for (int n = 0; n < d[0] * T; n++) {
-        const double *x = a[1] + n * C, *q = n % T ? x - C : a[5] && a[5][n / T] > 0 ? a[4] + n / T * C : NULL;
+        const double *x = a[1] + n * C, *q = n % T                     ? x - C
+                                             : a[5] && a[5][n / T] > 0 ? a[4] + n / T * C
+                                                                       : NULL;
         double s = 0, m = 0;
         for (int i = 0; i < d[3]; i++) s += x[i] * a[2][i], m += fabs(x[i] * a[2][i]);
         double g = q ? a[3][0] * sigmoid(s) : 0;
@@ -116,16 +133,20 @@ static double smear_terms(const int *d) { return fmax(d[2], d[0] * d[1]); }
 static const int smear_dims[][MAXDIM] = {
     D(1, 1, 3, 2), D(2, 3, 7, 7), D(3, 7, 17, 5), D(1, 65, 24, 24), D(2, 130, 65, 24),
 };
-static const int smear_pos_dims[][MAXDIM] = { D(3, 1, 30, 12, 1), D(5, 4, 17, 3, 1), D(6, 90, 65, 24, 1) };
+static const int smear_pos_dims[][MAXDIM] = { D(3, 1, 30, 12, 1), D(5, 4, 17, 3, 1),
+                                              D(6, 90, 65, 24, 1) };
 
 /* ---- mix: n, a?, b? */
 static const real mix_s = (real)-0.7;
 static void mix_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'x', d[1], 0, 0 }, { "z", 'x', d[0], 0, 0 },
-           { "b", 'x', d[2], 0, 0 });
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'x', d[1], 0, 0 },
+           { "z", 'x', d[0], 0, 0 }, { "b", 'x', d[2], 0, 0 });
 }
-static void mix_call(const Ops *o, void **a, const int *d) { o->mix(a[0], a[1], a[2], a[3], a[4], mix_s, d[0]); }
+static void mix_call(const Ops *o, void **a, const int *d)
+{
+    o->mix(a[0], a[1], a[2], a[3], a[4], mix_s, d[0]);
+}
 static void mix_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
     o->mix_bwd(g[1], g[2], g[3], g[4], dy, a[1], a[2], a[3], a[4], mix_s, d[0]);
@@ -139,14 +160,19 @@ static void mix_naive(double **a, double **mag, const int *d)
     }
 }
 static const int mix_dims[][MAXDIM] = {
-    D(1, 1, 1), D(3, 1, 0), D(7, 0, 1), D(17, 0, 0), D(65, 1, 1), D(130, 1, 1), D(9000, 0, 0), D(40001, 1, 1),
+    D(1, 1, 1),  D(3, 1, 0),   D(7, 0, 1),    D(17, 0, 0),
+    D(65, 1, 1), D(130, 1, 1), D(9000, 0, 0), D(40001, 1, 1),
 };
 /* the same with x = z: one array of gradients takes both parts */
 static void mix1_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'x', 1, 0, 0 }, { "b", 'x', 1, 0, 0 });
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'x', 1, 0, 0 },
+           { "b", 'x', 1, 0, 0 });
 }
-static void mix1_call(const Ops *o, void **a, const int *d) { o->mix(a[0], a[1], a[2], a[1], a[3], mix_s, d[0]); }
+static void mix1_call(const Ops *o, void **a, const int *d)
+{
+    o->mix(a[0], a[1], a[2], a[1], a[3], mix_s, d[0]);
+}
 static void mix1_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
     o->mix_bwd(g[1], g[2], g[1], g[3], dy, a[1], a[2], a[1], a[3], mix_s, d[0]);
@@ -164,8 +190,8 @@ static const int mix1_dims[][MAXDIM] = { D(1), D(31), D(130), D(40001) };
 static void vg_arrays(Arr *a, const int *d)
 {
     ARRAYS({ "y", 'y', d[0] * d[2] * d[3], 0, 0 }, { "v", 'x', d[0] * d[2] * d[3], 0, 0 },
-           { "ve", 'x', d[5] * d[2] * d[3], 0, 0 }, { "idx", 'i', d[0], 0, d[5] }, { "h", 'x', d[0] * d[1], 0, 0 },
-           { "w", 'x', d[2] * d[4], 0, 0 });
+           { "ve", 'x', d[5] * d[2] * d[3], 0, 0 }, { "idx", 'i', d[0], 0, d[5] },
+           { "h", 'x', d[0] * d[1], 0, 0 }, { "w", 'x', d[2] * d[4], 0, 0 });
 }
 static void vg_call(const Ops *o, void **a, const int *d)
 {
@@ -173,7 +199,8 @@ static void vg_call(const Ops *o, void **a, const int *d)
 }
 static void vg_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->vgate_bwd(g[1], g[2], g[4], g[5], dy, a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4], d[5]);
+    o->vgate_bwd(g[1], g[2], g[4], g[5], dy, a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4],
+                 d[5]);
 }
 static void vg_naive(double **a, double **mag, const int *d)
 {
@@ -181,7 +208,9 @@ static void vg_naive(double **a, double **mag, const int *d)
     for (int n = 0; n < d[0]; n++)
         for (int k = 0; k < K; k++) {
             double s = 0, m = 0;
-            for (int i = 0; i < G; i++) s += a[4][n * C + i] * a[5][k * G + i], m += fabs(a[4][n * C + i] * a[5][k * G + i]);
+            for (int i = 0; i < G; i++)
+                s += a[4][n * C + i] * a[5][k * G + i],
+                    m += fabs(a[4][n * C + i] * a[5][k * G + i]);
             double g = 3 * sigmoid(s);
             for (int j = 0; j < H; j++) {
                 int o = (n * K + k) * H + j;
@@ -193,7 +222,8 @@ static void vg_naive(double **a, double **mag, const int *d)
 }
 static double vg_terms(const int *d) { return fmax(d[0], d[3]); }
 static const int vg_dims[][MAXDIM] = {
-    D(1, 1, 1, 1, 1, 1), D(3, 7, 2, 3, 5, 2), D(17, 12, 1, 17, 12, 4), D(65, 9, 3, 6, 4, 17), D(130, 33, 2, 65, 12, 5),
+    D(1, 1, 1, 1, 1, 1),   D(3, 7, 2, 3, 5, 2),      D(17, 12, 1, 17, 12, 4),
+    D(65, 9, 3, 6, 4, 17), D(130, 33, 2, 65, 12, 5),
 };
 
 /* ---- rope: B T H D sign norm pos */
@@ -203,8 +233,9 @@ static real rope_scale(const int *d) { return d[5] ? (real)1.2 : 0; }
 static void rope_arrays(Arr *a, const int *d)
 {
     int n = d[0] * d[1] * d[2] * d[3];
-    ARRAYS({ "y", 'y', n, 0, 0 }, { "rstd", 's', d[5] ? d[0] * d[1] * d[2] : 0, 0, 0 }, { "x", 'x', n, 0, 0 },
-           { "tab", 'c', ROPE_T * d[3], 0, 0 }, { "pos", 'i', d[6] ? d[0] : 0, 0, 9 });
+    ARRAYS({ "y", 'y', n, 0, 0 }, { "rstd", 's', d[5] ? d[0] * d[1] * d[2] : 0, 0, 0 },
+           { "x", 'x', n, 0, 0 }, { "tab", 'c', ROPE_T * d[3], 0, 0 },
+           { "pos", 'i', d[6] ? d[0] : 0, 0, 9 });
 }
 static void rope_call(const Ops *o, void **a, const int *d)
 {
@@ -237,17 +268,20 @@ static void rope_naive(double **a, double **mag, const int *d)
 }
 static double rope_terms(const int *d) { return d[3]; }
 static const int rope_dims[][MAXDIM] = {
-    D(1, 1, 1, 2, 1, 0), D(2, 3, 1, 6, -1, 0), D(1, 7, 3, 34, 1, 1), D(2, 5, 2, 16, 1, 1), D(1, 17, 1, 128, -1, 1),
-    D(2, 65, 3, 66, 1, 1),
+    D(1, 1, 1, 2, 1, 0),  D(2, 3, 1, 6, -1, 0),    D(1, 7, 3, 34, 1, 1),
+    D(2, 5, 2, 16, 1, 1), D(1, 17, 1, 128, -1, 1), D(2, 65, 3, 66, 1, 1),
 };
-static const int rope_pos_dims[][MAXDIM] = { D(3, 1, 2, 10, 1, 1, 1), D(2, 5, 1, 34, -1, 0, 1), D(3, 65, 2, 66, 1, 1, 1) };
+static const int rope_pos_dims[][MAXDIM] = { D(3, 1, 2, 10, 1, 1, 1), D(2, 5, 1, 34, -1, 0, 1),
+                                             D(3, 65, 2, 66, 1, 1, 1) };
 
 /* ---- attn: B T H K D window; attn_kv: B T H K D window M (k, v are the cache, pos in M - T) */
 static void at_arrays(Arr *a, const int *d)
 {
-    int64_t M = d[6] ? d[6] : d[1], q = (int64_t)d[0] * d[1] * d[2] * d[4], k = d[0] * M * d[3] * d[4];
-    ARRAYS({ "y", 'y', q, 0, 0 }, { "lse", 's', d[6] ? 0 : d[0] * d[1] * d[2], 0, 0 }, { "q", 'x', q, -2, 2 },
-           { "k", 'x', k, -2, 2 }, { "v", 'x', k, 0, 0 }, { "pos", 'i', d[6] ? d[0] : 0, 0, d[6] - d[1] + 1 });
+    int64_t M = d[6] ? d[6] : d[1], q = (int64_t)d[0] * d[1] * d[2] * d[4],
+            k = d[0] * M * d[3] * d[4];
+    ARRAYS({ "y", 'y', q, 0, 0 }, { "lse", 's', d[6] ? 0 : d[0] * d[1] * d[2], 0, 0 },
+           { "q", 'x', q, -2, 2 }, { "k", 'x', k, -2, 2 }, { "v", 'x', k, 0, 0 },
+           { "pos", 'i', d[6] ? d[0] : 0, 0, d[6] - d[1] + 1 });
 }
 static void at_call(const Ops *o, void **a, const int *d)
 {
@@ -256,7 +290,8 @@ static void at_call(const Ops *o, void **a, const int *d)
 }
 static void at_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->attn_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], d[0], d[1], d[2], d[3], d[4], d[5]);
+    o->attn_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], d[0], d[1], d[2], d[3], d[4],
+                d[5]);
 }
 static void at_naive(double **a, double **mag, const int *d)
 {
@@ -293,25 +328,36 @@ static void at_naive(double **a, double **mag, const int *d)
 }
 static double at_terms(const int *d) { return fmax(d[4], d[1]); }
 static const int at_dims[][MAXDIM] = {
-    D(1, 1, 1, 1, 1, 0), D(1, 3, 2, 1, 6, 0), D(2, 4, 1, 1, 7, 1), D(1, 7, 4, 2, 17, 3), D(3, 17, 2, 2, 8, 16),
-    D(1, 65, 2, 1, 33, 0), D(1, 66, 1, 1, 16, 64), D(2, 67, 1, 1, 3, 5), D(1, 130, 3, 3, 17, 65), D(1, 150, 1, 1, 4, 149),
-    D(1, 129, 1, 1, 128, 1), D(1, 200, 2, 1, 5, 130), D(2, 130, 6, 3, 65, 70),
+    D(1, 1, 1, 1, 1, 0),     D(1, 3, 2, 1, 6, 0),     D(2, 4, 1, 1, 7, 1),
+    D(1, 7, 4, 2, 17, 3),    D(3, 17, 2, 2, 8, 16),   D(1, 65, 2, 1, 33, 0),
+    D(1, 66, 1, 1, 16, 64),  D(2, 67, 1, 1, 3, 5),    D(1, 130, 3, 3, 17, 65),
+    D(1, 150, 1, 1, 4, 149), D(1, 129, 1, 1, 128, 1), D(1, 200, 2, 1, 5, 130),
+    D(2, 130, 6, 3, 65, 70),
 };
 static const int kv_dims[][MAXDIM] = {
-    D(1, 1, 1, 1, 1, 0, 1), D(3, 1, 4, 2, 17, 0, 33), D(2, 2, 2, 2, 40, 5, 20), D(2, 3, 1, 1, 128, 64, 200),
-    D(3, 4, 2, 1, 7, 3, 9), D(2, 17, 2, 2, 16, 0, 150), D(2, 130, 2, 1, 33, 65, 210), D(3, 5, 3, 1, 65, 0, 300),
-    D(2, 130, 4, 2, 65, 100, 300),
+    D(1, 1, 1, 1, 1, 0, 1),       D(3, 1, 4, 2, 17, 0, 33),  D(2, 2, 2, 2, 40, 5, 20),
+    D(2, 3, 1, 1, 128, 64, 200),  D(3, 4, 2, 1, 7, 3, 9),    D(2, 17, 2, 2, 16, 0, 150),
+    D(2, 130, 2, 1, 33, 65, 210), D(3, 5, 3, 1, 65, 0, 300), D(2, 130, 4, 2, 65, 100, 300),
 };
 
 /* ---- relu2, add: n */
-static void el_arrays(Arr *a, const int *d) { ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }); }
+static void el_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 });
+}
 static void re_call(const Ops *o, void **a, const int *d) { o->relu2(a[0], a[1], d[0]); }
-static void re_back(const Ops *o, void **g, void *dy, void **a, const int *d) { o->relu2_bwd(g[1], dy, a[1], d[0]); }
+static void re_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->relu2_bwd(g[1], dy, a[1], d[0]);
+}
 static void re_naive(double **a, double **mag, const int *d)
 {
     for (int i = 0; i < d[0]; i++) mag[0][i] = a[0][i] = a[1][i] > 0 ? a[1][i] * a[1][i] : 0;
 }
-static void add_arrays(Arr *a, const int *d) { ARRAYS({ "y", 'Y', d[0], 0, 0 }, { "x", 'c', d[0], 0, 0 }); }
+static void add_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'Y', d[0], 0, 0 }, { "x", 'c', d[0], 0, 0 });
+}
 static void add_call(const Ops *o, void **a, const int *d) { o->add(a[0], a[1], d[0]); }
 static void add_naive(double **a, double **mag, const int *d)
 {
@@ -322,7 +368,8 @@ static const int el_dims[][MAXDIM] = { D(1), D(3), D(7), D(17), D(65), D(130), D
 /* ---- xent, logits: N V Vp cap */
 static void xe_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "loss", 'y', d[0], 0, 0 }, { "z", 'x', d[0] * d[2], -20, 20 }, { "tgt", 'i', d[0], -1, d[1] });
+    ARRAYS({ "loss", 'y', d[0], 0, 0 }, { "z", 'x', d[0] * d[2], -20, 20 },
+           { "tgt", 'i', d[0], -1, d[1] });
 }
 static void xe_call(const Ops *o, void **a, const int *d)
 {
@@ -337,7 +384,7 @@ static void xe_back(const Ops *o, void **g, void *dy, void **a, const int *d)
     for (int i = 0; i < d[0]; i++) wt[i] *= 2;
     o->xent(loss, z, a[2], wt, d[0], d[1], d[2], (real)d[3], (real)0.5);
     for (int i = 0; i < d[0]; i++)
-        if (loss[i] != ((real *)a[0])[i]) z[0] = NAN;           /* the same loss with and without gradient */
+        if (loss[i] != ((real *)a[0])[i]) z[0] = NAN; /* the same loss with and without gradient */
     for (size_t i = 0; g[1] && i < n; i++) ((real *)g[1])[i] += z[i];
     free(z); free(wt); free(loss);
 }
@@ -356,14 +403,17 @@ static void xe_naive(double **a, double **mag, const int *d)
 }
 static double v_terms(const int *d) { return d[1] < 1024 ? d[1] : 1024; }
 static const int xe_dims[][MAXDIM] = {
-    D(1, 1, 1, 0), D(3, 7, 64, 15), D(4, 17, 17, 0), D(7, 65, 128, 3), D(2, 130, 192, 15), D(3, 1100, 1152, 15),
-    D(40, 1100, 1152, 15),
+    D(1, 1, 1, 0),      D(3, 7, 64, 15),      D(4, 17, 17, 0),       D(7, 65, 128, 3),
+    D(2, 130, 192, 15), D(3, 1100, 1152, 15), D(40, 1100, 1152, 15),
 };
 static void lo_arrays(Arr *a, const int *d)
 {
     ARRAYS({ "l", 'y', d[0] * d[1], 0, 0 }, { "z", 'c', d[0] * d[2], -20, 20 });
 }
-static void lo_call(const Ops *o, void **a, const int *d) { o->logits(a[0], a[1], d[0], d[1], d[2], (real)d[3]); }
+static void lo_call(const Ops *o, void **a, const int *d)
+{
+    o->logits(a[0], a[1], d[0], d[1], d[2], (real)d[3]);
+}
 static void lo_naive(double **a, double **mag, const int *d)
 {
     for (int n = 0; n < d[0]; n++)
@@ -377,7 +427,8 @@ static const OpTest tests[] = {
     { "embed", emb_arrays, emb_call, emb_naive, emb_back, n_terms, DIMS(emb_dims) },
     { "rmsnorm", rms_arrays, rms_call, rms_naive, rms_back, c_terms, DIMS(rms_dims) },
     { "smear", smear_arrays, smear_call, smear_naive, smear_back, smear_terms, DIMS(smear_dims) },
-    { "smear at pos", smear_arrays, smear_call, smear_naive, NULL, smear_terms, DIMS(smear_pos_dims) },
+    { "smear at pos", smear_arrays, smear_call, smear_naive, NULL, smear_terms,
+      DIMS(smear_pos_dims) },
     { "mix", mix_arrays, mix_call, mix_naive, mix_back, n_terms, DIMS(mix_dims) },
     { "mix, x = z", mix1_arrays, mix1_call, mix1_naive, mix1_back, n_terms, DIMS(mix1_dims) },
     { "vgate", vg_arrays, vg_call, vg_naive, vg_back, vg_terms, DIMS(vg_dims) },

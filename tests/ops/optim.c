@@ -16,7 +16,8 @@ static double adamw_error(const Ops *o, int64_t n, real **out)
     real *p = random_reals(n, -1, 1), *m = random_reals(n, -1, 1), *v = random_reals(n, 0, 1);
     double *dp = doubles(p, n), *dm = doubles(m, n), *dv = doubles(v, n), worst = 0;
     for (int t = 1; t <= 3; t++) {
-        const double lr = 0.3, b1 = 0.8, b2 = 0.95, eps = 1e-10, wd = 0.1, c1 = 1 - pow(b1, t), c2 = 1 - pow(b2, t);
+        const double lr = 0.3, b1 = 0.8, b2 = 0.95, eps = 1e-10, wd = 0.1, c1 = 1 - pow(b1, t),
+                     c2 = 1 - pow(b2, t);
         real *g = random_reals(n, -1, 1);
         o->adamw(p, g, m, v, n, lr, b1, b2, eps, wd, c1, c2);
         for (int64_t i = 0; i < n; i++) {
@@ -26,8 +27,8 @@ static double adamw_error(const Ops *o, int64_t n, real **out)
             dv[i] += (1 - b2) * (gi * gi - dv[i]);
             double step = lr / c1 * dm[i] / (sqrt(dv[i] / c2) + eps);
             dp[i] -= step;
-            /* m may have lost all its digits to cancellation, relative to g and the old m (at most 1);
-             * v is a sum of positive terms */
+            /* m may have lost all its digits to cancellation, relative to g and the old m (at most
+             * 1); v is a sum of positive terms */
             double may = 8 * t * two * unit * (2 + lr / c1 * 2 / (sqrt(dv[i] / c2) + eps));
             worst = fmax(worst, fabs((double)p[i] - dp[i]) / may);
         }
@@ -55,9 +56,12 @@ static double norm_of(const double *x, int64_t n)
 /* x = p x + (q a + s a a) x with a = x x^T, x [R,K] */
 static void polar_step(double *x, int R, int K, const double *c)
 {
-    double *a = must(calloc((size_t)R * (size_t)R, sizeof *a)), *b = must(calloc((size_t)R * (size_t)R, sizeof *b));
+    double *a = must(calloc((size_t)R * (size_t)R, sizeof *a)),
+           *b = must(calloc((size_t)R * (size_t)R, sizeof *b));
     double *y = must(calloc((size_t)R * (size_t)K, sizeof *y));
-    for (int i = 0; i < R; i++) for (int j = 0; j < R; j++) for (int k = 0; k < K; k++) a[i * R + j] += x[i * K + k] * x[j * K + k];
+    for (int i = 0; i < R; i++)
+        for (int j = 0; j < R; j++)
+            for (int k = 0; k < K; k++) a[i * R + j] += x[i * K + k] * x[j * K + k];
     for (int i = 0; i < R; i++) for (int j = 0; j < R; j++) {
         for (int k = 0; k < R; k++) b[i * R + j] += c[2] * a[i * R + k] * a[k * R + j];
         b[i * R + j] += c[1] * a[i * R + j];
@@ -71,14 +75,17 @@ static void polar_step(double *x, int R, int K, const double *c)
 }
 static void polar_all(double *x, int R, int K)
 {
-    double *t = must(malloc((size_t)R * (size_t)K * sizeof *t));       /* wide: transposed if tall */
-    for (int i = 0; i < R; i++) for (int j = 0; j < K; j++) t[R > K ? j * R + i : i * K + j] = x[i * K + j];
+    double *t = must(malloc((size_t)R * (size_t)K * sizeof *t)); /* wide: transposed if tall */
+    for (int i = 0; i < R; i++)
+        for (int j = 0; j < K; j++) t[R > K ? j * R + i : i * K + j] = x[i * K + j];
     for (int s = 0; s < 5; s++) polar_step(t, R > K ? K : R, R > K ? R : K, polar[s]);
-    for (int i = 0; i < R; i++) for (int j = 0; j < K; j++) x[i * K + j] = t[R > K ? j * R + i : i * K + j];
+    for (int i = 0; i < R; i++)
+        for (int j = 0; j < K; j++) x[i * K + j] = t[R > K ? j * R + i : i * K + j];
     free(t);
 }
 /* g becomes the update before lr */
-static void naive_muon(double *p, double *g, double *m, double *s, int R, int K, double mu, double beta2, double lr, double wd)
+static void naive_muon(double *p, double *g, double *m, double *s, int R, int K, double mu,
+                       double beta2, double lr, double wd)
 {
     int n = R * K, rows = R >= K, kept = rows ? R : K, red = rows ? K : R;
     for (int i = 0; i < n; i++) m[i] += (1 - mu) * (g[i] - m[i]), g[i] += mu * (m[i] - g[i]);
@@ -95,31 +102,36 @@ static void naive_muon(double *p, double *g, double *m, double *s, int R, int K,
     for (int i = 0; i < n; i++) g[i] *= f;
     for (int k = 0; k < kept; k++) {
         double v = 0;
-        for (int j = 0; j < red; j++) v += g[rows ? k * K + j : j * K + k] * g[rows ? k * K + j : j * K + k] / red;
+        for (int j = 0; j < red; j++)
+            v += g[rows ? k * K + j : j * K + k] * g[rows ? k * K + j : j * K + k] / red;
         s[k] += (1 - beta2) * (v - s[k]);
         before += v * red;
         after += v * red / fmax(s[k], 1e-10);
     }
     for (int r = 0; r < R; r++) for (int c = 0; c < K; c++)
-        g[r * K + c] *= 1 / sqrt(fmax(s[rows ? r : c], 1e-10)) * sqrt(before) / fmax(sqrt(after), 1e-10);
+            g[r * K + c] *= 1 / sqrt(fmax(s[rows ? r : c], 1e-10)) * sqrt(before) /
+                            fmax(sqrt(after), 1e-10);
     for (int i = 0; i < n; i++) p[i] -= lr * g[i] + (g[i] * p[i] >= 0 ? lr * wd * p[i] : 0);
 }
-/* In five steps a direction's smallest singular value grows by the product of the first coefficients,
- * and so does a rounding error in it. */
+/* In five steps a direction's smallest singular value grows by the product of the first
+ * coefficients, and so does a rounding error in it. */
 static const double gain = 990;
 
 static double muon_error(const Ops *o, int count, int R, int K, real **out)
 {
     int64_t n = (int64_t)R * K, ns = R >= K ? R : K;
     const double mu = 0.9, beta2 = 0.9, lr = 0.05, wd = 0.2;
-    real *p = random_reals(count * n, -1, 1), *m = random_reals(count * n, -1, 1), *s = random_reals(count * ns, 0, 1);
-    double *dp = doubles(p, count * n), *dm = doubles(m, count * n), *ds = doubles(s, count * ns), worst = 0;
+    real *p = random_reals(count * n, -1, 1), *m = random_reals(count * n, -1, 1),
+         *s = random_reals(count * ns, 0, 1);
+    double *dp = doubles(p, count * n), *dm = doubles(m, count * n), *ds = doubles(s, count * ns),
+           worst = 0;
     size_t nt = o->muon_tmp(count, R, K);
     unsigned char *tmp = o->alloc(nt + 64);
     memset(tmp, 0xa5, nt + 64);
     for (int t = 0; t < 2; t++) {
         real *g = random_reals(count * n, -1, 1);
-        if (t == 1 && count > 1) memset(g, 0, (size_t)n * sizeof *g);       /* no gradient: only momentum */
+        if (t == 1 && count > 1)
+            memset(g, 0, (size_t)n * sizeof *g); /* no gradient: only momentum */
         double *dg = doubles(g, count * n);
         o->muon(p, g, m, s, tmp, count, R, K, mu, beta2, lr, wd);
         for (int i = 0; i < count; i++)
@@ -128,7 +140,8 @@ static double muon_error(const Ops *o, int count, int R, int K, real **out)
         for (int64_t i = 0; i < count * n; i++) top = fmax(top, fabs(dg[i]));
         for (int64_t i = 0; i < count * n; i++) {
             double may = 0.5 * two * unit * gain * top, err = fabs((double)p[i] - dp[i]);
-            double sign = fabs(dg[i]) < may ? lr * wd * fabs(dp[i]) : 0;    /* either sign of a zero will do */
+            double sign = fabs(dg[i]) < may ? lr * wd * fabs(dp[i])
+                                            : 0; /* either sign of a zero will do */
             worst = fmax(worst, err / (lr * (t + 1) * may + 4 * unit * two + sign));
         }
         free(g); free(dg);
@@ -149,7 +162,8 @@ static void check_adamw(const char *tier, int64_t n)
     for (int j = 2; j <= 3; j++) {
         lcg = seed;
         adamw_error(tier_ops(tier, j), n, &more);
-        ok(memcmp(one, more, (size_t)n * sizeof *one) == 0, "adamw %s %lld: the same with %d threads", tier, (long long)n, j);
+        ok(memcmp(one, more, (size_t)n * sizeof *one) == 0,
+           "adamw %s %lld: the same with %d threads", tier, (long long)n, j);
         free(more);
     }
     free(one);
@@ -182,7 +196,8 @@ static void check_sums(const char *tier, int64_t n)
     }
     ok(fabs(got[1] - naive) <= 12 * unit * naive, "sumsq %s %lld: off by %g u", tier, (long long)n,
        fabs(got[1] - naive) / naive / unit);
-    ok(got[1] == got[2] && got[1] == got[3], "sumsq %s %lld: the same with 1, 2, 3 threads", tier, (long long)n);
+    ok(got[1] == got[2] && got[1] == got[3], "sumsq %s %lld: the same with 1, 2, 3 threads", tier,
+       (long long)n);
     tier_ops(tier, 2)->scale(x, 1.1, n);
     int bad = 0;
     for (int64_t i = 0; i < n; i++) bad += x[i] != y[i] * (real)1.1;
@@ -193,13 +208,16 @@ static void check_sums(const char *tier, int64_t n)
 int main(void)
 {
     static const int shapes[][3] = {
-        { 1, 1, 1 }, { 2, 1, 7 }, { 3, 7, 1 }, { 2, 3, 17 }, { 1, 17, 3 }, { 40, 6, 12 }, { 3, 31, 31 }, { 1, 65, 64 },
+        { 1, 1, 1 },    { 2, 1, 7 },    { 3, 7, 1 },     { 2, 3, 17 },
+        { 1, 17, 3 },   { 40, 6, 12 },  { 3, 31, 31 },   { 1, 65, 64 },
         { 2, 130, 66 }, { 2, 66, 130 }, { 1, 130, 130 }, { 1, 7, 700 },
     };
     for (size_t j = 0; j < sizeof tiers / sizeof *tiers; j++) {
         if (!tier_runs(tiers[j])) continue;
-        for (int i = 0; i < 6; i++) check_adamw(tiers[j], (int64_t[]){ 1, 7, 65, 130, 8193, 50001 }[i]);
-        for (int i = 0; i < 6; i++) check_sums(tiers[j], (int64_t[]){ 1, 7, 65, 1030, 8193, 50001 }[i]);
+        for (int i = 0; i < 6; i++)
+            check_adamw(tiers[j], (int64_t[]){ 1, 7, 65, 130, 8193, 50001 }[i]);
+        for (int i = 0; i < 6; i++)
+            check_sums(tiers[j], (int64_t[]){ 1, 7, 65, 1030, 8193, 50001 }[i]);
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             check_muon(tiers[j], shapes[i][0], shapes[i][1], shapes[i][2]);
     }

@@ -1,6 +1,6 @@
-/* attn.c -- causal attention after FlashAttention (Dao 2022): queries in blocks of BQ against keys in
- * blocks of BK, softmax kept up to date block by block (forward) or recomputed from lse (backward).
- * Only blocks that some query of the block sees are visited; T x T is never stored.
+/* attn.c -- causal attention after FlashAttention (Dao 2022): queries in blocks of BQ against keys
+ * in blocks of BK, softmax kept up to date block by block (forward) or recomputed from lse
+ * (backward). Only blocks that some query of the block sees are visited; T x T is never stored.
  *
  * Blocks of q, k, v, dy are copied to rows of ld reals, zeros after what exists, so that the
  * micro-kernel meets no edges. ld is an odd number of cache lines: rows fall into different sets.
@@ -8,10 +8,10 @@
 #include "ops/cpu/kernel.h"
 
 enum {
-    BK = 64, BQ = MR * (128 / MR), BQB = MR * (64 / MR),        /* keys; queries forward, backward */
-    BKP = (BK + MR - 1) / MR * MR,                              /* rows of a block transposed */
-    LDS = (BKP + NR - 1) / NR * NR + NR,                        /* row of a block of scores */
-    FEW = 3                                                     /* fewer queries are not worth a block */
+    BK = 64, BQ = MR * (128 / MR), BQB = MR * (64 / MR),     /* keys; queries forward, backward */
+    BKP = (BK + MR - 1) / MR * MR,       /* rows of a block transposed */
+    LDS = (BKP + NR - 1) / NR * NR + NR, /* row of a block of scores */
+    FEW = 3                              /* fewer queries are not worth a block */
 };
 _Static_assert(BK % NR == 0, "a block of keys is whole panels");
 #define NONE ((real)-1e30)      /* below any score; finite, so that NONE - NONE is 0 */
@@ -21,11 +21,13 @@ static int64_t pad(int D) { return div_up(D, NR) * NR; }
 static int64_t row_of(int D) { return pad(D) + NR; }
 
 /* to[n][ld] = f * from[r][0:D], rows of from lf apart; rows past `rows` are 0 */
-INLINE void copy_rows(real *to, int64_t ld, int n, const Act *from, int64_t lf, int rows, int D, real f)
+INLINE void copy_rows(real *to, int64_t ld, int n, const Act *from, int64_t lf, int rows, int D,
+                      real f)
 {
     for (int r = 0; r < n; r++)
         for (int c = 0; c < ld; c += VL)
-            vstore(to + r * ld + c, r < rows ? f * aload(from + r * lf + c, D - c) : (Vec){ 0 }, ld - c);
+            vstore(to + r * ld + c, r < rows ? f * aload(from + r * lf + c, D - c) : (Vec){ 0 },
+                   ld - c);
 }
 /* to: BK / NR panels [D][NR] of the transposed rows */
 static void transpose_rows(real *to, const Act *from, int64_t lf, int rows, int D)
@@ -58,18 +60,20 @@ INLINE void blank(real *s, int lo, int hi, real with)
     for (int j = hi; j < BK; j++) s[j] = with;
 }
 
-/* One head and a block of queries: q, y rows lq apart; k, v rows lk apart; lse ll apart (may be NULL);
- * the first query is at position p0. */
+/* One head and a block of queries: q, y rows lq apart; k, v rows lk apart; lse ll apart (may be
+ * NULL); the first query is at position p0. */
 typedef struct Head {
     const Act *q, *k, *v; Act *y; real *lse;
     int64_t lq, lk, ll, p0;
     int rows, D, window;
 } Head;
 
-typedef struct Fwd { real *q, *kt, *v, *s, *o, *m, *l, *c; } Fwd;       /* m, l: running max, sum; c: correction */
+/* m, l: running max and sum of a query; c: what a new max makes of what was summed so far */
+typedef struct Fwd { real *q, *kt, *v, *s, *o, *m, *l, *c; } Fwd;
 static int64_t fwd_size(int D)
 {
-    return BQ * row_of(D) + BK * (int64_t)D + BK * row_of(D) + BQ * (int64_t)LDS + BQ * pad(D) + 3 * (BQ + 16) + 256;
+    return BQ * row_of(D) + BK * (int64_t)D + BK * row_of(D) + BQ * (int64_t)LDS + BQ * pad(D) +
+           3 * (BQ + 16) + 256;
 }
 static real *take(real **at, int64_t n)
 {
@@ -80,7 +84,9 @@ static real *take(real **at, int64_t n)
 static Fwd fwd_place(real *w, int D)
 {
     Fwd f;
-    f.q = take(&w, BQ * row_of(D)); f.kt = take(&w, BK * (int64_t)D); f.v = take(&w, BK * row_of(D));
+    f.q = take(&w, BQ * row_of(D));
+    f.kt = take(&w, BK * (int64_t)D);
+    f.v = take(&w, BK * row_of(D));
     f.s = take(&w, BQ * (int64_t)LDS); f.o = take(&w, BQ * pad(D));
     f.m = take(&w, BQ + 16); f.l = take(&w, BQ + 16); f.c = take(&w, BQ + 16);
     return f;
@@ -121,7 +127,8 @@ static void gather_values(Fwd *f, int D, int64_t ld, int nk)
             Vec t[MR][2];
             mul(t, f->s + i * LDS, LDS, 1, f->v + c, ld, nk);
             UNROLL for (int r = 0; r < MR; r++) {
-                VecU *o = (VecU *)(f->o + (i + r) * lo + c), *o1 = (VecU *)(f->o + (i + r) * lo + c + VL);
+                real *p = f->o + (i + r) * lo + c;
+                VecU *o = (VecU *)p, *o1 = (VecU *)(p + VL);
                 *o = *o * f->c[i + r] + t[r][0];
                 *o1 = *o1 * f->c[i + r] + t[r][1];
             }
@@ -146,7 +153,8 @@ static void attend(const Head *h, real *work)
     }
     for (int i = 0; i < h->rows; i++) {
         real by = 1 / f.l[i];
-        for (int c = 0; c < D; c += VL) astore(h->y + i * h->lq + c, by * vload(f.o + i * lo + c, D - c), D - c);
+        for (int c = 0; c < D; c += VL)
+            astore(h->y + i * h->lq + c, by * vload(f.o + i * lo + c, D - c), D - c);
         if (h->lse) h->lse[i * h->ll] = f.m[i] + (real)log((double)f.l[i]);
     }
 }
@@ -162,7 +170,8 @@ static void attend_few(const Head *h, real *p)
         real top = NONE;
         for (int64_t j = 0; j < n; j++) {
             Vec s = { 0 };
-            for (int d = 0; d < D; d += VL) s += aload(q + d, D - d) * aload(k + j * h->lk + d, D - d);
+            for (int d = 0; d < D; d += VL)
+                s += aload(q + d, D - d) * aload(k + j * h->lk + d, D - d);
             p[j] = scale * (real)vsum(s);
             top = p[j] > top ? p[j] : top;
         }
@@ -187,32 +196,37 @@ static void attend_few(const Head *h, real *p)
 }
 
 /* Queries q [B,T,H,D] against k, v [B,M,K,D]; row b's first is at position pos[b] (NULL: 0) */
-static void attn_all(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *pos, int B, int T,
-                     int M, int H, int K, int D, int window)
+static void attn_all(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *pos,
+                     int B, int T, int M, int H, int K, int D, int window)
 {
     const int few = T <= FEW, step = few ? T : BQ;
-    const int64_t size = few ? div_up(M, 16) * 16 : div_up(fwd_size(D), 16) * 16, blocks = div_up(T, step);
+    const int64_t blocks = div_up(T, step), size = div_up(few ? M : fwd_size(D), 16) * 16;
     real *work = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)size * sizeof *work);
     OMP(parallel for schedule(dynamic) if((double)B * T * M * H * D > 4 * WAKE))
     for (int64_t task = 0; task < blocks * B * H; task++) {
-        int64_t b = task / H % B, head = task % H, t = (blocks - 1 - task / H / B) * step;      /* longest first */
+        int64_t b = task / H % B, head = task % H;
+        int64_t t = (blocks - 1 - task / H / B) * step;         /* longest first */
         int64_t qo = ((b * T + t) * H + head) * D, ko = (b * M * K + head / (H / K)) * D;
-        Head h = { q + qo, k + ko, v + ko, y + qo, lse ? lse + (b * T + t) * H + head : NULL,
-                   (int64_t)H * D, (int64_t)K * D, H, (pos ? pos[b] : 0) + t, (int)min64(step, T - t), D, window };
+        Head h = {
+            q + qo, k + ko, v + ko, y + qo, lse ? lse + (b * T + t) * H + head : NULL,
+            (int64_t)H * D, (int64_t)K * D, H, (pos ? pos[b] : 0) + t, (int)min64(step, T - t),
+            D, window,
+        };
         (few ? attend_few : attend)(&h, work + thread_id() * size);
     }
 }
-void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
-               int window)
+void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H,
+               int K, int D, int window)
 {
     attn_all(y, lse, q, k, v, NULL, B, T, T, H, K, D, window);
 }
-void CPU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T, int M,
-                  int H, int K, int D, int window)
+void CPU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,
+                  int M, int H, int K, int D, int window)
 {
     attn_all(y, NULL, q, kc, vc, pos, B, T, M, H, K, D, window);
 }
-void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M, int K, int D)
+void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M,
+                 int K, int D)
 {
     const int64_t row = (int64_t)K * D;
     OMP(parallel for schedule(static) if((int64_t)B * T * row > WAKE))
@@ -223,9 +237,10 @@ void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, i
     }
 }
 
-/* ---- backward: p = exp(s - lse), ds = p (dy v^T - dy . y) / sqrt(D); dv += p^T dy, dk += ds^T q, dq += ds k.
- * One task is one k/v head of one row: keys block by block, for each the query heads of the group and
- * their blocks of queries, so that all three gradients are summed in a fixed order. */
+/* ---- backward: p = exp(s - lse), ds = p (dy v^T - dy . y) / sqrt(D); dv += p^T dy, dk += ds^T q,
+ * dq += ds k. One task is one k/v head of one row: keys block by block, for each the query heads of
+ * the group and their blocks of queries, so that all three gradients are summed in a fixed
+ * order. */
 typedef struct Bwd { real *q, *dy, *k, *kt, *vt, *p, *ds, *dk, *dv; } Bwd;
 static int64_t bwd_size(int D)
 {
@@ -235,7 +250,9 @@ static int64_t bwd_size(int D)
 static Bwd bwd_place(real *w, int D)
 {
     Bwd f;
-    f.q = take(&w, BQB * row_of(D)); f.dy = take(&w, BQB * row_of(D)); f.k = take(&w, BK * row_of(D));
+    f.q = take(&w, BQB * row_of(D));
+    f.dy = take(&w, BQB * row_of(D));
+    f.k = take(&w, BK * row_of(D));
     f.kt = take(&w, BK * (int64_t)D); f.vt = take(&w, BK * (int64_t)D);
     f.p = take(&w, BQB * (int64_t)LDS); f.ds = take(&w, BQB * (int64_t)LDS);
     f.dk = take(&w, BKP * row_of(D)); f.dv = take(&w, BKP * row_of(D));
@@ -255,7 +272,8 @@ static void add_transposed(real *d, const real *p, const real *x, int64_t ld, in
         }
 }
 /* dq[rows][lq] += ds[BQB][LDS] k[BK][ld] */
-static void add_queries(Act *dq, int64_t lq, int rows, const real *ds, const real *k, int64_t ld, int D)
+static void add_queries(Act *dq, int64_t lq, int rows, const real *ds, const real *k, int64_t ld,
+                        int D)
 {
     for (int c = 0; c < D; c += NR)
         for (int i = 0; i < rows; i += MR) {
@@ -268,9 +286,10 @@ static void add_queries(Act *dq, int64_t lq, int rows, const real *ds, const rea
                 }
         }
 }
-/* In place: f->p from scores to p, f->ds from dy v^T to ds. lse, dot: H apart. Query i is at t + i. */
-static void grad_scores(Bwd *f, const real *lse, const real *dot, int64_t H, int64_t t, int rows, int64_t j0, int D,
-                        int window)
+/* In place: f->p from scores to p, f->ds from dy v^T to ds. lse, dot: H apart. Query i is
+ * at t + i. */
+static void grad_scores(Bwd *f, const real *lse, const real *dot, int64_t H, int64_t t, int rows,
+                        int64_t j0, int D, int window)
 {
     const real scale = (real)(1 / sqrt(D));
     for (int i = 0; i < BQB; i++) {
@@ -294,17 +313,20 @@ static void add_rows(Act *dx, int64_t lk, int rows, const real *d, int64_t ld, i
         for (int c = 0; c < D; c += VL) aadd(dx + r * lk + c, vload(d + r * ld + c, D - c), D - c);
 }
 
-void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse, const Act *q,
-                   const Act *k, const Act *v, int B, int T, int H, int K, int D, int window)
+void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                   const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
+                   int window)
 {
     const int64_t ld = row_of(D), lq = (int64_t)H * D, lk = (int64_t)K * D, N = (int64_t)B * T * H;
     const int64_t size = div_up(bwd_size(D), 16) * 16;
-    real *dot = CPU(scratch)(SLOT_OP, (size_t)(div_up(N, 16) * 16 + threads_here() * size) * sizeof *dot);
+    real *dot = CPU(scratch)(SLOT_OP,
+                             (size_t)(div_up(N, 16) * 16 + threads_here() * size) * sizeof *dot);
     real *work = dot + div_up(N, 16) * 16;
     OMP(parallel for schedule(static) if(N * D > WAKE))
     for (int64_t n = 0; n < N; n++) {
         Vec s = { 0 };
-        for (int c = 0; c < D; c += VL) s += aload(dy + n * D + c, D - c) * aload(y + n * D + c, D - c);
+        for (int c = 0; c < D; c += VL)
+            s += aload(dy + n * D + c, D - c) * aload(y + n * D + c, D - c);
         dot[n] = (real)vsum(s);
     }
     OMP(parallel for schedule(dynamic) if((double)N * T * D > 4 * WAKE))

@@ -60,7 +60,7 @@ typedef struct Gemm {
     int m, n, k;
 } Gemm;
 void CPU(gemm)(const Gemm *g);
-void CPU(gemm_one)(const Gemm *g, void *work);      /* on the calling thread; work: gemm_work() bytes */
+void CPU(gemm_one)(const Gemm *g, void *work); /* on the calling thread; work: gemm_work() bytes */
 size_t CPU(gemm_work)(void);
 
 double CPU(fma_probe)(int64_t n, double *out);      /* probe.c: the roof, for benchmarks */
@@ -74,19 +74,20 @@ void CPU(embed)(Act *y, const Act *w, const int *idx, int N, int C);
 void CPU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V);
 void CPU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,
                 int N, int C, int K, int D, int G);
-void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve, const int *idx,
-                    const Act *h, const real *w, int N, int C, int K, int D, int G, int V);
-void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w, const real *lam,
-                int B, int T, int C, int G);
+void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+                    const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
+                    int V);
+void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
+                const real *lam, int B, int T, int C, int G);
 void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const real *w,
                     const real *lam, int B, int T, int C, int G);
 
 void CPU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
 void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C);
-void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T, int H, int D,
-               int sign, real scale, real eps);
-void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B, int T, int H,
-                   int D, int sign, real scale);
+void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
+               int H, int D, int sign, real scale, real eps);
+void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B,
+                   int T, int H, int D, int sign, real scale);
 
 void CPU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n);
 void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
@@ -94,25 +95,28 @@ void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act
 void CPU(relu2)(Act *y, const Act *x, int64_t n);
 void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *x, int64_t n);
 void CPU(add)(Act *y, const Act *x, int64_t n);
-void CPU(exp_n)(real *y, const real *x, int64_t n);         /* for tests: vexp and vtanh of this tier */
+void CPU(exp_n)(real *y, const real *x, int64_t n); /* for tests: vexp and vtanh of this tier */
 void CPU(tanh_n)(real *y, const real *x, int64_t n);
 
-void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
-               int window);
-void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse, const Act *q,
-                   const Act *k, const Act *v, int B, int T, int H, int K, int D, int window);
-void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M, int K, int D);
-void CPU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T, int M,
-                  int H, int K, int D, int window);
+void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H,
+               int K, int D, int window);
+void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                   const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
+                   int window);
+void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M,
+                 int K, int D);
+void CPU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,
+                  int M, int H, int K, int D, int window);
 
-void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap, real scale);
+void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap,
+               real scale);
 void CPU(logits)(real *l, const Act *z, int N, int V, int Vp, real cap);
 
-void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1, double b2,
-                double eps, double wd, double c1, double c2);
+void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
+                double b2, double eps, double wd, double c1, double c2);
 void CPU(sumsq)(double *out, const real *x, int64_t n);
 void CPU(scale)(real *x, double s, int64_t n);
 size_t CPU(muon_tmp)(int count, int R, int K);
-void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu, double beta2,
-               double lr, double wd);
+void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+               double beta2, double lr, double wd);
 #endif

@@ -3,7 +3,8 @@
 
 enum { CHUNK = 8192 };      /* a unit of work, and of the partial sums of mix_bwd */
 
-#define EACH_CHUNK OMP(parallel for schedule(static) if(n > WAKE)) for (int64_t at = 0; at < n; at += CHUNK)
+#define EACH_CHUNK OMP(parallel for schedule(static) if(n > WAKE)) \
+    for (int64_t at = 0; at < n; at += CHUNK)
 #define EACH_VECTOR for (int64_t i = at, end = min64(at + CHUNK, n); i < end; i += VL)
 
 void CPU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n)

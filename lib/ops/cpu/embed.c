@@ -7,7 +7,8 @@ enum { ROWS = 64 };         /* rows per unit of work, and of the partial sums of
 void CPU(embed)(Act *y, const Act *w, const int *idx, int N, int C)
 {
     OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
-    for (int n = 0; n < N; n++) memcpy(y + (int64_t)n * C, w + (int64_t)idx[n] * C, (size_t)C * sizeof *y);
+    for (int n = 0; n < N; n++)
+        memcpy(y + (int64_t)n * C, w + (int64_t)idx[n] * C, (size_t)C * sizeof *y);
 }
 
 /* dw[idx[n]] += (g ? g[n][c / D] : 1) dy[n]; each thread has its own channels, so that rows are
@@ -70,13 +71,16 @@ void CPU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *
                 astore(y + o + d, aload(v + o + d, D - d) + g * aload(e + d, D - d), D - d);
         }
 }
-/* s = sigmoid(w . h), y = v + 3 s ve; da = d(w . h) = 3 s (1-s) dy . ve; dh += da w, dw += da h, dve += 3 s dy */
-void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve, const int *idx,
-                    const Act *h, const real *w, int N, int C, int K, int D, int G, int V)
+/* s = sigmoid(w . h), y = v + 3 s ve; da = d(w . h) = 3 s (1-s) dy . ve; dh += da w, dw += da h,
+ * dve += 3 s dy */
+void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+                    const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
+                    int V)
 {
     (void)V;
     int64_t chunks = div_up(N, ROWS), KG = (int64_t)K * G;
-    double *part = CPU(scratch)(SLOT_OP, (size_t)(chunks * KG) * sizeof(double) + (size_t)N * (size_t)K * sizeof(real));
+    double *part = CPU(scratch)(SLOT_OP, (size_t)(chunks * KG) * sizeof(double) +
+                                             (size_t)N * (size_t)K * sizeof(real));
     real *g = (real *)(part + chunks * KG);                     /* [N,K]: 3 s */
     if (dv) CPU(add)(dv, dy, (int64_t)N * K * D);
     OMP(parallel for schedule(static) if((int64_t)N * K * D > WAKE))
@@ -88,7 +92,8 @@ void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const 
                 real s = gate(h + n * C, w + k * G, G);
                 g[n * K + k] = 3 * s;
                 if (!dh && !dw) continue;
-                double da = 3 * s * (1 - s) * dot_row(dy + (n * K + k) * D, ve + ((int64_t)idx[n] * K + k) * D, D);
+                double da = 3 * s * (1 - s) *
+                            dot_row(dy + (n * K + k) * D, ve + ((int64_t)idx[n] * K + k) * D, D);
                 for (int i = 0; dh && i < G; i++) dh[n * C + i] += (Act)(da * w[k * G + i]);
                 for (int i = 0; i < G; i++) dwc[k * G + i] += da * h[n * C + i];
             }
@@ -103,8 +108,8 @@ static const Act *before(const Act *x, const Act *prev, const int *pos, int b, i
     if (t > 0) return x + ((int64_t)b * T + t - 1) * C;
     return pos && pos[b] > 0 ? prev + (int64_t)b * C : NULL;
 }
-void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w, const real *lam,
-                int B, int T, int C, int G)
+void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
+                const real *lam, int B, int T, int C, int G)
 {
     OMP(parallel for schedule(static) if((int64_t)B * T * C > WAKE))
     for (int64_t n = 0; n < (int64_t)B * T; n++) {
@@ -121,8 +126,9 @@ void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, 
                     const real *lam, int B, int T, int C, int G)
 {
     int64_t N = (int64_t)B * T, chunks = div_up(N, ROWS), P = G + 1;
-    double *part = CPU(scratch)(SLOT_OP, (size_t)(chunks * P) * sizeof(double) + (size_t)(2 * N) * sizeof(real));
-    real *s = (real *)(part + chunks * P), *da = s + N;         /* both 0 where there is no predecessor */
+    double *part = CPU(scratch)(SLOT_OP, (size_t)(chunks * P) * sizeof(double) +
+                                             (size_t)(2 * N) * sizeof(real));
+    real *s = (real *)(part + chunks * P), *da = s + N; /* both 0 where there is no predecessor */
     OMP(parallel for schedule(static) if(N * C > WAKE))
     for (int64_t chunk = 0; chunk < chunks; chunk++) {
         double *sum = part + chunk * P;
@@ -130,7 +136,8 @@ void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, 
         for (int64_t n = chunk * ROWS; n < min64(N, (chunk + 1) * ROWS); n++) {
             s[n] = da[n] = 0;
             if (n % T == 0) continue;
-            double g = gate(x + n * C, w, G), e = dot_row(dy + n * C, x + (n - 1) * C, C), a = *lam * g * (1 - g) * e;
+            double g = gate(x + n * C, w, G), e = dot_row(dy + n * C, x + (n - 1) * C, C),
+                   a = *lam * g * (1 - g) * e;
             s[n] = (real)g;
             da[n] = (real)a;
             for (int i = 0; i < G; i++) sum[i] += a * x[n * C + i];

@@ -1,4 +1,5 @@
-/* gemm.c -- the matrix product, packed and blocked after Goto and van de Geijn (2008), and the linear maps.
+/* gemm.c -- the matrix product, packed and blocked after Goto and van de Geijn (2008), and the
+ * linear maps.
  *
  * B is packed KC x NC at a time into panels of NR columns, shared by all threads (level 3 cache);
  * each thread packs a block of MC rows of A into panels of MR rows (level 2); the micro-kernel
@@ -11,7 +12,10 @@
 enum { KC = 384, MC = MR * (144 / MR), NC = 3072, GROUP = 8 };
 _Static_assert(NC % NR == 0, "whole panels");
 
-static real *buf_a(char *work, int tid) { return (real *)work + (int64_t)KC * NC + (int64_t)tid * KC * MC; }
+static real *buf_a(char *work, int tid)
+{
+    return (real *)work + (int64_t)KC * NC + (int64_t)tid * KC * MC;
+}
 static size_t work_size(int nt) { return ((size_t)KC * NC + (size_t)nt * KC * MC) * sizeof(real); }
 size_t CPU(gemm_work)(void) { return work_size(1); }
 
@@ -36,7 +40,8 @@ static void pack_b(real *p, const Gemm *g, int j, int k0, int k)
 }
 
 /* One tile: rows x cols (<= MR x NR) of c = alpha a b + beta d, from packed panels of depth k */
-static void tile(const Gemm *g, const real *a, const real *b, int k, int64_t at, int rows, int cols, int first)
+static void tile(const Gemm *g, const real *a, const real *b, int k, int64_t at, int rows, int cols,
+                 int first)
 {
     Vec s[MR][2];
     real *c = g->c + at;
@@ -88,7 +93,8 @@ static void barrier(const Team *t)
 {
     if (t->nt > 1) { OMP(barrier) }
 }
-static void block(const Gemm *g, const Grid *r, int task, const real *pb, real *pa, int j0, int n, int k0, int k)
+static void block(const Gemm *g, const Grid *r, int task, const real *pb, real *pa, int j0, int n,
+                  int k0, int k)
 {
     int i0 = task / r->nb * r->mc, rows = (int)min64(r->mc, g->m - i0);
     int jb = task % r->nb * r->nc, je = (int)min64(n, jb + r->nc);
@@ -106,10 +112,12 @@ static void work_on(const Gemm *g, Team *t, int tid, real *pa)
         Grid r = grid(g->m, n, t->nt);
         for (int k0 = 0; k0 == 0 || k0 < g->k; k0 += kc, step++) {
             int k = (int)min64(kc, g->k - k0);
-            for (int j = tid * NR; j < n; j += t->nt * NR) pack_b(t->b + (int64_t)j * k, g, j0 + j, k0, k);
+            for (int j = tid * NR; j < n; j += t->nt * NR)
+                pack_b(t->b + (int64_t)j * k, g, j0 + j, k0, k);
             barrier(t);
             if (tid == 0) __atomic_store_n(&t->next[~step & 1], 0, __ATOMIC_RELAXED);
-            for (int i; (i = __atomic_fetch_add(&t->next[step & 1], 1, __ATOMIC_RELAXED)) < r.mb * r.nb;)
+            for (int i;
+                 (i = __atomic_fetch_add(&t->next[step & 1], 1, __ATOMIC_RELAXED)) < r.mb * r.nb;)
                 block(g, &r, i, t->b, pa, j0, n, k0, k);
             barrier(t);
         }

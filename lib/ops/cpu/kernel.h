@@ -5,7 +5,8 @@
 
 /* s[i][0:NR] = sum over l < k of a[i*rsa + l*csa] b[l*ldb + 0:NR], i < MR. The strides are best
  * constants; s stays in registers once this is inlined. */
-INLINE void mul(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b, int64_t ldb, int k)
+INLINE void mul(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b, int64_t ldb,
+                int k)
 {
     UNROLL for (int i = 0; i < MR; i++) s[i][0] = s[i][1] = (Vec){ 0 };
     for (int l = 0; l < k; l++, a += csa, b += ldb) {
@@ -17,7 +18,8 @@ INLINE void mul(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const rea
     }
 }
 
-/* Transpose VL x VL: for s = 1, 2, 4 .. exchange the s x s blocks off the diagonal of each 2s x 2s block. */
+/* Transpose VL x VL: for s = 1, 2, 4 .. exchange the s x s blocks off the diagonal of each 2s x 2s
+ * block. */
 #define UPPER_(l, s) (((l) & (s) ? VL + (l) - (s) : (l)) & (2 * VL - 1))
 #define LOWER_(l, s) (((l) & (s) ? VL + (l) : (l) + (s)) & (2 * VL - 1))
 #define LANES2_(f, o, s) f(o, s), f((o) + 1, s)
@@ -54,7 +56,8 @@ INLINE void pack_across(real *p, const real *x, int64_t ld, int rows, int k, int
                 Vec r[VL];
                 UNROLL for (int j = 0; j < VL; j++) r[j] = *(const VecU *)(x + (i + j) * ld + done);
                 transpose(r);
-                UNROLL for (int j = 0; j < VL; j++) *(VecU *)(p + (int64_t)(done + j) * W + i) = r[j];
+                UNROLL
+                for (int j = 0; j < VL; j++) *(VecU *)(p + (int64_t)(done + j) * W + i) = r[j];
             }
     for (int k0 = done; k0 < k; k0 += 16)           /* a cache line of each row while it is there */
         for (int i = 0; i < rows; i++) {

@@ -42,11 +42,12 @@ void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, in
 /* Cosine and sine of one position, taken apart: tab [D/2][2] -> c[D/2], s[D/2] */
 static void angles(real *c, real *s, const real *tab, int half, int sign)
 {
-    for (int j = 0; j < half; j++) c[j] = tab[2 * j], s[j] = sign < 0 ? -tab[2 * j + 1] : tab[2 * j + 1];
+    for (int j = 0; j < half; j++)
+        c[j] = tab[2 * j], s[j] = sign < 0 ? -tab[2 * j + 1] : tab[2 * j + 1];
 }
 
-void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T, int H, int D,
-               int sign, real scale, real eps)
+void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
+               int H, int D, int sign, real scale, real eps)
 {
     const int half = D / 2;
     real *cs = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)D * sizeof *cs);
@@ -76,10 +77,10 @@ void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos
     }
 }
 
-/* With u = the rotated x and r = rstd: du = scale (r dy - u r^3 (u . dy) / D), dx += rotation back of du.
- * (Rotating u back is x only where c^2 + s^2 = 1; a table may be scaled.) */
-void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B, int T, int H,
-                   int D, int sign, real scale)
+/* With u = the rotated x and r = rstd: du = scale (r dy - u r^3 (u . dy) / D), dx += rotation back
+ * of du. (Rotating u back is x only where c^2 + s^2 = 1; a table may be scaled.) */
+void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B,
+                   int T, int H, int D, int sign, real scale)
 {
     if (!dx) return;
     const int half = D / 2, norm = scale > 0;
@@ -95,10 +96,12 @@ void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const
                 int left = half - j;
                 Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);
                 Vec cj = vload(c + j, left), sj = vload(s + j, left);
-                sum += aload(g + j, left) * (x1 * cj + x2 * sj) + aload(g + half + j, left) * (x2 * cj - x1 * sj);
+                sum += aload(g + j, left) * (x1 * cj + x2 * sj) +
+                       aload(g + half + j, left) * (x2 * cj - x1 * sj);
             }
             double r = norm ? rstd[h] : 1;
-            real a = norm ? (real)(scale * r) : 1, b = norm ? (real)(scale * r * r * r * vsum(sum) / D) : 0;
+            real a = norm ? (real)(scale * r) : 1,
+                 b = norm ? (real)(scale * r * r * r * vsum(sum) / D) : 0;
             for (int j = 0; j < half; j += VL) {
                 int left = half - j;
                 Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);

@@ -3,10 +3,11 @@
 
 enum { CHUNK = 8192 };      /* a unit of work and of partial sums */
 
-void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1, double b2,
-                double eps, double wd, double c1, double c2)
+void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
+                double b2, double eps, double wd, double c1, double c2)
 {
-    const real keep = (real)(1 - lr * wd), f1 = (real)(1 - b1), f2 = (real)(1 - b2), step = (real)(lr / c1);
+    const real keep = (real)(1 - lr * wd), f1 = (real)(1 - b1), f2 = (real)(1 - b2),
+               step = (real)(lr / c1);
     const real inv2 = (real)(1 / c2), e = (real)eps;
     OMP(parallel for schedule(static) if(n > WAKE))
     for (int64_t at = 0; at < n; at += CHUNK)
@@ -21,7 +22,8 @@ void CPU(scale)(real *x, double s, int64_t n)
     const real f = (real)s;
     OMP(parallel for schedule(static) if(n > WAKE))
     for (int64_t at = 0; at < n; at += CHUNK)
-        for (int64_t i = at; i < min64(n, at + CHUNK); i += VL) vstore(x + i, f * vload(x + i, n - i), n - i);
+        for (int64_t i = at; i < min64(n, at + CHUNK); i += VL)
+            vstore(x + i, f * vload(x + i, n - i), n - i);
 }
 
 /* sum of x^2, n <= CHUNK: 1024 at a time as reals, those in double */
@@ -43,12 +45,13 @@ void CPU(sumsq)(double *out, const real *x, int64_t n)
     int64_t chunks = div_up(n, CHUNK);
     double *part = CPU(scratch)(SLOT_OP, (size_t)chunks * sizeof *part), s = 0;
     OMP(parallel for schedule(static) if(n > WAKE))
-    for (int64_t c = 0; c < chunks; c++) part[c] = sumsq_chunk(x + c * CHUNK, min64(CHUNK, n - c * CHUNK));
+    for (int64_t c = 0; c < chunks; c++)
+        part[c] = sumsq_chunk(x + c * CHUNK, min64(CHUNK, n - c * CHUNK));
     for (int64_t c = 0; c < chunks; c++) s += part[c];
     *out += s;
 }
 
-/* ---- Muon. A matrix is worked on by all threads; of a stack of small ones each thread takes some. */
+/* ---- Muon: a matrix is worked on by all threads; a stack of small ones is shared out */
 
 static const double polar[5][3] = {         /* Amsel et al. 2025, arXiv 2505.16932 */
     { 8.156554524902461, -22.48329292557795, 15.878769915207462 },
@@ -60,7 +63,7 @@ static const double polar[5][3] = {         /* Amsel et al. 2025, arXiv 2505.169
 enum { SMALL = 64 * 64 };
 
 typedef struct Muon {
-    int R, K, mn, red;                  /* mn = min(R,K); red: 1 the axis reduced is columns (R >= K) */
+    int R, K, mn, red; /* mn = min(R,K); red: 1 the axis reduced is columns (R >= K) */
     double mu, beta2, lr, wd;
     size_t bytes;                       /* workspace of one matrix */
     size_t x, a, b, sum;                /* offsets in it */
@@ -138,7 +141,8 @@ static void muon_start(const Muon *u, real *g, real *m, double *sum)
         for (int64_t i = (int64_t)r * K; i < ((int64_t)r + 1) * K; i++) g[i] *= by;
     }
 }
-/* Step 4: towards the nearest orthogonal matrix. X alternates between x and y; returns where it ends. */
+/* Step 4: towards the nearest orthogonal matrix. X alternates between x and y; returns where it
+ * ends. */
 static real *muon_polar(const Muon *u, real *x, real *y, real *a, real *b)
 {
     const int R = u->R, K = u->K, n = u->mn;
@@ -155,8 +159,8 @@ static real *muon_polar(const Muon *u, real *x, real *y, real *a, real *b)
     }
     return x;
 }
-/* Steps 5 to 7: norm sqrt(min(R,K)), variance reduction over rows or columns, weight decay where signs
- * agree. The factors of steps 5 and 6 on x are taken together. */
+/* Steps 5 to 7: norm sqrt(min(R,K)), variance reduction over rows or columns, weight decay where
+ * signs agree. The factors of steps 5 and 6 on x are taken together. */
 static void muon_finish(const Muon *u, real *p, const real *x, real *s, double *sum)
 {
     const int R = u->R, K = u->K, kept = u->red ? R : K, n = u->red ? K : R;
@@ -198,14 +202,15 @@ size_t CPU(muon_tmp)(int count, int R, int K)
 {
     return muon_plan(R, K).bytes * (size_t)(is_small(R, K) ? count : 1);
 }
-void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu, double beta2,
-               double lr, double wd)
+void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+               double beta2, double lr, double wd)
 {
     Muon u = muon_plan(R, K);
     u.mu = mu; u.beta2 = beta2; u.lr = lr; u.wd = wd;
     const int64_t n = (int64_t)R * K, ns = R >= K ? R : K;
     if (!is_small(R, K)) {
-        for (int i = 0; i < count; i++) muon_one(&u, p + i * n, g + i * n, m + i * n, s + i * ns, tmp);
+        for (int i = 0; i < count; i++)
+            muon_one(&u, p + i * n, g + i * n, m + i * n, s + i * ns, tmp);
         return;
     }
     char *work = CPU(scratch)(SLOT_GEMM, (size_t)threads_here() * CPU(gemm_work)());
@@ -213,6 +218,7 @@ void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, 
     for (int i = 0; i < count; i++) {
         Muon one = u;
         one.work = work + (size_t)thread_id() * CPU(gemm_work)();
-        muon_one(&one, p + i * n, g + i * n, m + i * n, s + i * ns, (char *)tmp + (size_t)i * u.bytes);
+        muon_one(&one, p + i * n, g + i * n, m + i * n, s + i * ns,
+                 (char *)tmp + (size_t)i * u.bytes);
     }
 }

@@ -1,8 +1,8 @@
 /* vec.h -- the one vector type of the CPU back-end, and exp and tanh on it.
  *
- * Vec holds VL reals in GCC's vector extensions, so that one source serves SSE2, AVX2, AVX-512, NEON
- * and anything else the compiler knows; the width follows the tier's compiler flags. Arithmetic
- * is + - * / on whole vectors; comparisons give a VecI of 0 and -1.
+ * Vec holds VL reals in GCC's vector extensions, so that one source serves SSE2, AVX2, AVX-512,
+ * NEON and anything else the compiler knows; the width follows the tier's compiler flags.
+ * Arithmetic is + - * / on whole vectors; comparisons give a VecI of 0 and -1.
  *
  * Loads and stores are unaligned and take how many elements are left: past the end they read 0
  * and write nothing. aload/astore move activations (Act), vload/vstore masters and statistics
@@ -13,10 +13,13 @@
 #include "ops/cpu/cpu.h"
 #include <math.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #if defined __AVX512F__
 #define VBYTES 64
-enum { MR = 14 };                   /* rows of the micro-kernel: MR x 2 vectors of sums in registers */
+enum { MR = 14 }; /* rows of the micro-kernel: MR x 2 vectors of sums in registers */
 #elif defined __AVX2__
 #define VBYTES 32
 enum { MR = 6 };
@@ -49,17 +52,60 @@ enum { VL = VBYTES / sizeof(real), NR = 2 * VL };
 
 INLINE Vec vset(real x) { return x - (Vec){ 0 }; }      /* not +: -0 + 0 is 0 */
 
+/* Partial ones, 0 <= left < VL or less. (Not through memory: it would be slow, and gcc 12's address
+ * sanitizer objects to vectors in inlined scopes.) */
+#if defined __AVX512F__
+#ifdef REAL_F64
+#define X86(op) _mm512_##op##_pd
+typedef __mmask8 Mask;
+#else
+#define X86(op) _mm512_##op##_ps
+typedef __mmask16 Mask;
+#endif
+INLINE Mask mask_of(int64_t left) { return left > 0 ? (Mask)((1u << left) - 1) : 0; }
+INLINE Vec vload_some(const real *p, int64_t left) { return X86(maskz_loadu)(mask_of(left), p); }
+INLINE void vstore_some(real *p, Vec x, int64_t left) { X86(mask_storeu)(p, mask_of(left), x); }
+#elif defined __AVX2__
+#ifdef REAL_F64
+#define X86(op) _mm256_##op##_pd
+#define IOTA { 0, 1, 2, 3 }
+#else
+#define X86(op) _mm256_##op##_ps
+#define IOTA { 0, 1, 2, 3, 4, 5, 6, 7 }
+#endif
+INLINE VecI mask_of(int64_t left) { return (VecI)IOTA < (lane)(left > 0 ? left : 0); }
+INLINE Vec vload_some(const real *p, int64_t left)
+{
+    return X86(maskload)(p, (__m256i)mask_of(left));
+}
+INLINE void vstore_some(real *p, Vec x, int64_t left)
+{
+    X86(maskstore)(p, (__m256i)mask_of(left), x);
+}
+#else
+INLINE Vec vload_some(const real *p, int64_t left)
+{
+    Vec x = { 0 };
+    UNROLL for (int i = 0; i < VL; i++)
+        if (i < left) x[i] = p[i];
+    return x;
+}
+INLINE void vstore_some(real *p, Vec x, int64_t left)
+{
+    UNROLL for (int i = 0; i < VL; i++)
+        if (i < left) p[i] = x[i];
+}
+#endif
+
 INLINE Vec vload(const real *p, int64_t left)
 {
     if (__builtin_expect(left >= VL, 1)) return *(const VecU *)p;
-    Vec x = { 0 };
-    if (left > 0) memcpy(&x, p, (size_t)left * sizeof *p);
-    return x;
+    return vload_some(p, left);
 }
 INLINE void vstore(real *p, Vec x, int64_t left)
 {
     if (__builtin_expect(left >= VL, 1)) *(VecU *)p = x;
-    else if (left > 0) memcpy(p, &x, (size_t)left * sizeof *p);
+    else vstore_some(p, x, left);
 }
 INLINE Vec aload(const Act *p, int64_t left) { return vload(p, left); }
 INLINE void astore(Act *p, Vec x, int64_t left) { vstore(p, x, left); }
@@ -92,10 +138,10 @@ INLINE Vec vtanh(Vec x)
     return x;
 }
 #else
-/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r = 1 + r + r^2 q(r), q a minimax polynomial
- * with relative error 2^-28. ln 2 is split so that n * hi is exact. Adding and taking away
- * 1.5 * 2^23 rounds to an integer, which is then in the low bits. 2^n is applied as two factors,
- * so that results below 2^-126 and above 2^127 come out right. NaN stays NaN. */
+/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r = 1 + r + r^2 q(r), q a minimax
+ * polynomial with relative error 2^-28. ln 2 is split so that n * hi is exact. Adding and taking
+ * away 1.5 * 2^23 rounds to an integer, which is then in the low bits. 2^n is applied as two
+ * factors, so that results below 2^-126 and above 2^127 come out right. NaN stays NaN. */
 INLINE Vec vexp(Vec x)
 {
     const float magic = 12582912.f;
@@ -114,8 +160,8 @@ INLINE Vec vexp(Vec x)
     VecI h = n >> 1;
     return y * (Vec)((h + 127) << 23) * (Vec)((n - h + 127) << 23);
 }
-/* a = |x| < 0.625: a + a^3 p(a^2), p minimax with relative error 2^-27; else 1 - 2 / (e^(2a) + 1); the sign
- * is put back at the end. */
+/* a = |x| < 0.625: a + a^3 p(a^2), p minimax with relative error 2^-27; else 1 - 2 / (e^(2a) + 1);
+ * the sign is put back at the end. */
 INLINE Vec vtanh(Vec x)
 {
     const VecI sign = (VecI)vset(-0.f);

@@ -36,7 +36,8 @@ static double exps(real *e, const real *l, int V, real m)
     return sum;
 }
 /* z = f (e / sum - [i == t]) (1 - (l / cap)^2); the padding columns get 0 */
-static void gradient(Act *z, real *e, const real *l, int t, int V, int Vp, real cap, double sum, real f)
+static void gradient(Act *z, real *e, const real *l, int t, int V, int Vp, real cap, double sum,
+                     real f)
 {
     const real norm = (real)(1 / sum), inv = cap > 0 ? 1 / cap : 0;
     for (int i = 0; i < V; i += VL) {
@@ -48,7 +49,8 @@ static void gradient(Act *z, real *e, const real *l, int t, int V, int Vp, real 
     memset(z + V, 0, (size_t)(Vp - V) * sizeof *z);
 }
 
-void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap, real scale)
+void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap,
+               real scale)
 {
     int64_t row = div_up(V, 16) * 16;
     real *work = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)(2 * row) * sizeof *work);
