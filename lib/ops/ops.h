@@ -53,10 +53,11 @@ typedef struct Ops {
     void (*cast)(Act *y, const real *x, int64_t n);                 /* y = x */
     void (*uncast)(real *y, const Act *x, int64_t n);
 
-    /* ---- linear maps, W [O,C] row-major: y[N,O] = x[N,C] W^T; beta 1 adds to y, 0 replaces it */
+    /* ---- linear maps, W [O,C] row-major: y[N,O] = x[N,C] W^T; beta 1 adds to y, 0 replaces it;
+     * dx += dy W, dw += dy^T x */
     void (*linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
     void (*linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O);   /* dx += dy W */
-    void (*linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);  /* dw += dy^T x */
+    void (*linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
 
     /* ---- embedding: y[n] = w[idx[n]], w [V,C]. Backward in a fixed order. idx in range. */
     void (*embed)(Act *y, const Act *w, const int *idx, int N, int C);
@@ -133,7 +134,7 @@ typedef struct Ops {
                   double b2, double eps, double wd, double c1, double c2);
     /* Muon step on a stack of `count` matrices [R,K] (definition: nanochat's; see optim.h).
      * m [count,R,K] momentum; s [count, R >= K ? R : K] second moments; g is used as scratch;
-     * tmp: muon_tmp bytes. lr is taken as it is: the caller has multiplied it by sqrt(max(1, R/K)). */
+     * tmp: muon_tmp bytes. lr as it is: the caller has multiplied it by sqrt(max(1, R/K)). */
     size_t (*muon_tmp)(int count, int R, int K);
     void (*muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                  double beta2, double lr, double wd);
@@ -151,7 +152,7 @@ const Ops *ops_cpu(int threads);
 /* A back-end that computes nothing: alloc gives out addresses that must not be read, the rest
  * adds up. */
 typedef struct OpsCount {
-    double flops_fwd, flops_bwd, flops_opt;     /* products, attention; multiply and add count 1 each */
+    double flops_fwd, flops_bwd, flops_opt; /* products, attention; multiply and add are 1 each */
     double bytes;                               /* read and written by all operations */
     size_t mem, mem_peak;                       /* allocated now, at most */
     int64_t calls;
