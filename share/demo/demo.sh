@@ -33,7 +33,7 @@ run "gpt-eval -m model bpb val.rows"
 
 say "What it says"
 for prompt in 'Ada is a' 'One morning, Bram the fisher' 'Kell is' '"What is the opposite of hot?"'; do
-    run "gpt-sample -q -m model -p '$prompt' --echo -n 60 --temperature 0.7 -s 1"
+    run "gpt-sample -q -m model -p '$prompt' --echo -n 100 --temperature 0.7 -s 1"
 done
 
 say "All of it is in $PWD. Go on with:"
