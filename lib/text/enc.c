@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { KEY = 15, ENDS = 512, SCAN_BEST = 32 };  /* SCAN_BEST: bytes; longer pieces are walked */
+enum { KEY = 15, ENDS = 512, SCAN_BEST = 16 };        /* bytes; longer pieces are walked */
 enum { LONG_MAX_ = 256, LONG_BITS = 15, LONG_ROOM = 2 << 20 };
 enum { TABLE_BITS = 17 };                               /* 4 MB */
 

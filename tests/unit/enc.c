@@ -143,6 +143,64 @@ static void piece_ways(void)
     free(room.dead), free(room.seen), piece_free(&heap_room);
 }
 
+/* Characters of several bytes with merges of all kinds inside them and over their borders. */
+static void chars(void)
+{
+    static const char *const c[] = { "\xe6\x97\xa5", "\xe6\x97\xa7", "\xe7\x9a\x84", "\xc3\xa9", "a",
+                                     "\xe3\x80\x80", "\xf0\xa0\x80\x80", "\xe6\x97\x97" };
+    int scan = 0, walk = 0, rounds = 0;
+    uint32_t out[400];
+    for (int k = 0; k < 600; k++) {
+        int kinds = 2 + (int)below(7);
+        Merge m[60];
+        size_t n = 0, most = 2 + below(58);
+        char text[60][24];
+        for (int tries = 0; n < most && tries < 2000; tries++) {
+            char s[2][24];                      /* of two ids, bytes of the characters or merges */
+            uint32_t id[2];
+            for (int i = 0; i < 2; i++) {
+                const char *from = c[below((uint64_t)kinds)];
+                if (n && below(2)) {
+                    uint64_t x = below(n);
+                    id[i] = 256 + (uint32_t)x, strcpy(s[i], text[x]);
+                } else {
+                    s[i][0] = from[below(strlen(from))], s[i][1] = 0;
+                    id[i] = (unsigned char)s[i][0];
+                }
+            }
+            if (strlen(s[0]) + strlen(s[1]) > 12) continue;
+            strcat(strcpy(text[n], s[0]), s[1]);
+            bool there = false;
+            for (size_t i = 0; i < n; i++) there = there || !strcmp(text[i], text[n]);
+            /* most of them as they would stand side by side in text */
+            bool fits = false;
+            for (int i = 0; i < kinds * kinds; i++) {
+                char both[16];
+                strcat(strcpy(both, c[i / kinds]), c[i % kinds]);
+                fits = fits || strstr(both, text[n]);
+            }
+            if (there || (!fits && below(10))) continue;
+            m[n][0] = id[0], m[n][1] = id[1], n++;
+        }
+        Tok *t = tok_from_merges((const Merge *)m, n);
+        EncModel *e = encmodel_new(t);
+        WalkRoom room = {0};
+        walk_can(e);
+        for (int i = 0; i < 30; i++, rounds++) {
+            Buf b = {0};
+            for (uint64_t j = 1 + below(14); j; j--) buf_str(&b, c[below((uint64_t)kinds)]);
+            Ids want = {0};
+            naive(t, b.s, b.n, &want);
+            scan += !same(out, enc_scan(e, b.s, b.n, out), &want);
+            walk += !same(out, enc_walk(e, &room, b.s, b.n, out), &want);
+            ids_free(&want), buf_free(&b);
+        }
+        free(room.dead), free(room.seen), encmodel_free(e), tok_free(t);
+    }
+    ok(!scan, "%d pieces of wide characters by scanning (%d wrong)", rounds, scan);
+    ok(!walk, "by walking (%d wrong)", walk);
+}
+
 static void long_pieces(void)
 {
     Tok *t = ascii();
@@ -242,6 +300,7 @@ int main(void)
 {
     rng_init(&rng, 12, 0);
     piece_ways();
+    chars();
     long_pieces();
     texts(ascii(), "a small vocabulary", 3000);
     texts(wild(26, 300), "merges at random", 2000);
