@@ -121,7 +121,7 @@ static void write_text(Commit *c, int file, const char *s, size_t n)
     if (fd >= 0) commit_close(c, fd, file, write_all(fd, s, n));
 }
 
-/* The tokenizer's bytes; false, with a warning, if they cannot be read. */
+/* The tokenizer's bytes; false, with a message, if they cannot be read. */
 static bool slurp(const char *path, Buf *b)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -131,7 +131,7 @@ static bool slurp(const char *path, Buf *b)
         k = read(fd, b->s + b->n, 1 << 16);
         if (k > 0) b->n += (size_t)k;
     }
-    if (k < 0) warn("%s:", path);
+    if (k < 0) note(0, "%s:", path);
     if (fd >= 0) close(fd);
     return k == 0;
 }

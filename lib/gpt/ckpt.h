@@ -23,7 +23,7 @@ void ckpt_unlock(void);
 
 /* state_json: one JSON object, or NULL. o NULL: no optimizer file. What is not given is removed
  * with the old checkpoint, so that all files belong together; only the tokenizer stays if tok_path
- * (the file whose bytes are copied) is NULL. Returns 0, or -1 with the reason warned (disk full
+ * (the file whose bytes are copied) is NULL. Returns 0, or -1 with the reason told (disk full
  * ...) and the old checkpoint still whole. */
 int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_path,
               const char *state_json);

@@ -300,7 +300,7 @@ static void fail(Commit *c, const char *name, const char *suffix)
 {
     int err = errno;
     char *path = in_dir(c->dir, name, suffix);
-    if (!c->failed) { errno = err; warn("%s:", path); }
+    if (!c->failed) { errno = err; note(0, "%s:", path); }
     c->failed = true;
     free(path);
 }
@@ -309,12 +309,12 @@ int commit_begin(Commit *c, const char *dir)
 {
     *c = (Commit){ .dir = dir, .fd = open_dir(dir), .lock = -1 };
     if (c->fd < 0) {
-        warn("%s:", dir);
+        note(0, "%s:", dir);
         return -1;
     }
     if (!held_is(c->fd) && (c->lock = take_lock(dir, c->fd)) < 0) {
-        if (errno == EWOULDBLOCK) warn("%s: " IN_USE, dir);
-        else warn("%s/" LOCK ":", dir);
+        if (errno == EWOULDBLOCK) note(0, "%s: " IN_USE, dir);
+        else note(0, "%s/" LOCK ":", dir);
         close(c->fd);
         return -1;
     }
@@ -331,7 +331,7 @@ void commit_room(Commit *c, uint64_t bytes)
     bytes += (uint64_t)F_COUNT * v.f_bsize;
     if (bytes <= free_) return;
     char *path = in_dir(c->dir, ckpt_name[F_MODEL], "");
-    warn("%s: No space left on device (the checkpoint takes %.1f MB, %.1f MB are free)", path,
+    note(0, "%s: No space left on device (the checkpoint takes %.1f MB, %.1f MB are free)", path,
          (double)bytes / 1e6, (double)free_ / 1e6);
     c->failed = true;
     free(path);
@@ -400,7 +400,7 @@ int commit_end(Commit *c, unsigned removed)
     if (c->failed) give_up(c);
     else if (do_fsync(c->fd) || roll_forward(c->fd, c->files, removed)) {
         char *path = in_dir(c->dir, JOURNAL, "");       /* the new checkpoint counts already */
-        warn("%s: the next save will finish this commit:", path);
+        note(0, "%s: the next save will finish this commit:", path);
         free(path);
     }
     if (locked) flock(c->fd, LOCK_UN);

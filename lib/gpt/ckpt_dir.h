@@ -6,7 +6,7 @@
  *     commit_close(&c, fd, F_CONFIG, err);            // err: errno of a failed write, or 0
  *     return commit_end(&c, 1 << F_STATE);            // what is no longer wanted
  *
- * The first failure is warned about and kept; commit_end() then removes what was written and
+ * The first failure is told, also with -q, and kept; commit_end() then removes what was written and
  * returns -1, and the directory is as it was before. */
 #ifndef GPT_CKPT_DIR_H
 #define GPT_CKPT_DIR_H
