@@ -2,6 +2,7 @@
 #include "base/progress.h"
 #include "gpt/ckpt.h"
 #include "options.h"
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -133,11 +134,17 @@ static Bpb evaluate(Run *r)
 /* The tokenizer goes in with the first save, from memory: its file may be gone by then. */
 static int save_first(Run *r, const char *state)
 {
-    char *tmp = xasprintf("%s/.tokenizer.tok", opt.out);
-    tok_save(r->tok, tmp);
-    int bad = ckpt_save(opt.out, r->m, r->o, tmp, state);
-    unlink(tmp);
-    free(tmp);
+    char *name = xasprintf("%s/.tokenizer.tok", opt.out), *path;
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) die("%s:", name);
+    unlink(name);                               /* a kill leaves nothing behind */
+    path = xasprintf("/dev/fd/%d", fd);
+    tok_save(r->tok, path);
+    lseek(fd, 0, SEEK_SET);
+    int bad = ckpt_save(opt.out, r->m, r->o, path, state);
+    close(fd);
+    free(path);
+    free(name);
     return bad;
 }
 

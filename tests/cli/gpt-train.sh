@@ -51,6 +51,10 @@ ok "no escape code in a file" "$run -v -t $dir/a.tok --train $dir/a.rows -o $dir
 ok "samples as records" "$run -t $dir/a.tok --train $dir/a.rows --sample-every 2 --sample-prompt 'line 1' --force -o $dir/m3 | grep -q '\"prompt\": \"line 1\", \"sample\": '"
 ok "data smaller than a micro-batch wraps" "$run --total-batch-size 64K -B 64 --steps 1 -t $dir/a.tok --train $dir/a.rows -o $dir/m4"
 says 1 "full/model.safetensors" "why nothing was saved is told, also with -q" "ulimit -f 40; $run -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/null"
+$run -t "$dir/a.tok" --train "$dir/a.rows" -o "$dir/killed" >/dev/null 2>&1 & pid=$!
+while [ ! -e "$dir/killed/model.safetensors.new" ] && kill -0 $pid 2>/dev/null; do :; done
+kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
+is "a kill within the first save leaves nothing that the next one does not clear away" "ls -A $dir/killed | grep tokenizer | grep -vE '^tokenizer.tok(.new)?$'" ""
 rm "$dir/m/state.json"
 says 1 "--init" "without state.json there is no resume" "gpt-train -q --resume -o $dir/m --train $dir/a.rows"
 ok "a new run from weights" "gpt-train -q -j 1 --init $dir/m --train $dir/a.rows --steps 1 --total-batch-size 64 -o $dir/m5"
