@@ -78,7 +78,7 @@ static Config config_from(const char *dir)
         if (opt_given("aspect-ratio"))
             die_usage("--aspect-ratio: %d makes %d channels, but the model in %s has %d",
                       opt.aspect_ratio, dial.C, dir, c.C);
-        opt.aspect_ratio = c.C / c.L;
+        opt.aspect_ratio = c.C > c.L ? c.C / c.L : 1;
     }
     return c;
 }

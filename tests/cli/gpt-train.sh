@@ -55,6 +55,8 @@ $run -t "$dir/a.tok" --train "$dir/a.rows" -o "$dir/killed" >/dev/null 2>&1 & pi
 while [ ! -e "$dir/killed/model.safetensors.new" ] && kill -0 $pid 2>/dev/null; do :; done
 kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
 is "a kill within the first save leaves nothing that the next one does not clear away" "ls -A $dir/killed | grep tokenizer | grep -vE '^tokenizer.tok(.new)?$'" ""
+cp -r "$dir/m" "$dir/deep"; sed 's/"n_layer": 2/"n_layer": 64/' "$dir/m/config.json" >"$dir/deep/config.json"
+says 1 "config.json asks for" "more layers than channels" "gpt-train -q --resume -o $dir/deep"
 rm "$dir/m/state.json"
 says 1 "--init" "without state.json there is no resume" "gpt-train -q --resume -o $dir/m --train $dir/a.rows"
 ok "a new run from weights" "gpt-train -q -j 1 --init $dir/m --train $dir/a.rows --steps 1 --total-batch-size 64 -o $dir/m5"
