@@ -169,7 +169,11 @@ static void open_model(Run *r)
         model_init(r->m, (uint64_t)opt.seed);
     }
     r->o = optim_new(r->m, &r->plan.os);
-    if (opt.resume) ckpt_optim(opt.out, r->o);
+    if (!opt.resume) return;
+    ckpt_optim(opt.out, r->o);
+    if (r->o->t != r->st.step - r->st.skipped)
+        die("%s/optimizer-0.safetensors: of step %" PRId64 ", but state.json is of step %" PRId64,
+            opt.out, (int64_t)r->o->t, r->st.step - r->st.skipped);
 }
 
 static void close_run(Run *r)

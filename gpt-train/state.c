@@ -61,6 +61,8 @@ void state_restore(Run *r, const Json *j, const char *file)
         .val_bpb = get_num(j, "val_bpb", file),
         .best_bpb = get_num(j, "best_val_bpb", file),
     };
+    if (r->st.skipped > r->st.step)
+        die("%s: %" PRId64 " of %" PRId64 " steps skipped", file, r->st.skipped, r->st.step);
 }
 
 void state_data(const Run *r, const Json *j, const char *file)

@@ -26,6 +26,8 @@ ok "stopped at step $k" "go four -j 2 --stop-at $k && ! diff -qr $dir/one $dir/f
 is "  and saved there" "sed -n 's/^  \"step\": \([0-9]*\),/\1/p' $dir/four/state.json" "$k"
 cp -r "$dir/four" "$dir/five"
 losses four >"$dir/l4"
+cp -r "$dir/four" "$dir/mixed"; cp "$dir/one/optimizer-0.safetensors" "$dir/mixed"
+says 1 "of step $steps, but state.json is of step $k" "files of two checkpoints are refused" "gpt-train -q --resume -o $dir/mixed"
 ok "resumed: the same files" "gpt-train -q -j 1 --resume -o $dir/four >$dir/four.jsonl && same one four"
 ok "and the same losses" "{ cat $dir/l4; losses four; } | cmp - $dir/l1"
 is "the first record after a resume is the next step" "grep -m 1 -o '\"step\": [0-9]*' $dir/four.jsonl" "\"step\": $((k + 1))"
