@@ -124,7 +124,7 @@ int main(int argc, char **argv)
     if (n < 1) die_usage("which task? bpb ROWS ...");
     const Task *t = find_task(argv[1]);
     StrList operands = { (const char **)argv + 2, n - 1 };
-    if (!model_dir) die_usage("which model? give -m DIR");
+    if (!model_dir || !*model_dir) die_usage("which model? give -m DIR");
     if (operands.n < 1) die_usage("%s: what on? give %s", t->name, t->operands);
     Subject s = open_subject();
     Out *out = out_open(output, 0);

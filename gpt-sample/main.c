@@ -61,7 +61,7 @@ static Prompts *open_prompts(int operands, char **argv)
 {
     if (operands > 0)
         die_usage("unexpected operand '%s': a prompt is given with -p, a file with -f", argv[1]);
-    if (!model_dir) die_usage("which model? give -m DIR");
+    if (!model_dir || !*model_dir) die_usage("which model? give -m DIR");
     if (texts.n && file) die_usage("-p and -f cannot be combined");
     if (texts.n && jsonl) die_usage("-p and --jsonl-in cannot be combined");
     json = json || jsonl || want_ids;

@@ -33,7 +33,7 @@ static In *open_in(const char *path, bool raw)
 {
     In *in = xcalloc(1, sizeof *in);
     int fd = strcmp(path, "-") ? fd_named(path) : 0;
-    in->name = xstrdup(strcmp(path, "-") ? path : "stdin");
+    in->name = xstrdup(!*path ? "''" : strcmp(path, "-") ? path : "stdin");
     in->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (in->fd < 0) die("%s:", in->name);
     struct stat st;

@@ -71,6 +71,7 @@ Out *out_open(const char *path, int flags)
     struct stat st;
     int fd = strcmp(path, "-") ? fd_named(path) : 1;
     o->name = xstrdup(strcmp(path, "-") ? path : "stdout");
+    if (!*path) die("'': an empty name; no file can be written");
     if (fd >= 0) {
         o->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     } else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {

@@ -16,6 +16,8 @@ says 1 "climbmix@0:8: no such file" "an operand that is no file" "data-fetch cli
 exits 1 "no output is left by a refused operand" "echo a >a.txt; data-fetch a.txt nofile -o refused.jsonl; ls refused.jsonl* && exit 0; exit 1"
 says 1 "is a directory" "a folder" "mkdir folder; data-fetch folder"
 says 1 "No space" "full disk" "seq 100000 | data-fetch --split line -o /dev/full"
+says 1 "'': an empty name" "an output without a name" "echo a | data-fetch -o ''"
+is "help to a full disk: one message" "data-fetch --help 2>&1 >/dev/full | grep -c ." 1
 says 1 "No space" "full disk as stdout" "seq 100000 | data-fetch --split line >/dev/full"
 ok "SIGPIPE ends quietly" "seq 1000000 | data-fetch --split line 2>err | head -n 1; ! [ -s err ]"
 

@@ -21,6 +21,7 @@ is "help on stdout" "gpt-sample --help | head -n 1 | cut -c 1-17" "Usage: gpt-sa
 exits 0 "version" "gpt-sample --version"
 says 2 "unknown option" "an unknown option" "$g --temprature 1"
 says 2 "give -m" "no model" "gpt-sample -p x"
+says 2 "give -m" "a model without a name" "gpt-sample -m '' -p x"
 says 2 "unexpected operand 'x'" "an operand" "$g x"
 says 2 "cannot be combined" "-p and -f" "$g -p x -f $dir/t.tok"
 says 2 "cannot be combined" "-p and --jsonl-in" "$g -p x --jsonl-in"
