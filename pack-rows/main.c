@@ -8,6 +8,7 @@
 #include "text/pack.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef unsigned long long ull;
 
@@ -106,10 +107,12 @@ _Noreturn static void too_little(const Job *j, const PackStat *s)
 
 static void report(const Job *j, const PackStat *s, uint64_t shards)
 {
+    char *names = shards_names(output, shards);
     ull size = (ull)T + 1, slots = s->rows * size;
     note(1, "in: %llu document%s, %llu tokens", (ull)s->docs, s_if(s->docs), (ull)s->in);
-    note(1, "out: %llu row%s of %llu tokens in %llu shard%s, %.2f%% full", (ull)s->rows,
-         s_if(s->rows), size, (ull)shards, s_if(shards), 100 * (double)s->out / (double)slots);
+    note(1, "out: %llu row%s of %llu tokens in %llu shard%s, %.2f%% full: %s", (ull)s->rows,
+         s_if(s->rows), size, (ull)shards, s_if(shards), 100 * (double)s->out / (double)slots,
+         names);
     note(1, "tokens: %llu in rows, %llu cropped (%llu document%s), %llu dropped "
          "(%llu whole document%s), %llu padding", (ull)s->out, (ull)s->cropped,
          (ull)s->cut_docs, s_if(s->cut_docs),
@@ -123,6 +126,7 @@ static void report(const Job *j, const PackStat *s, uint64_t shards)
              s_if(s->idle_rows));
     if (j->head.masks)
         note(1, "loss mask 1: %llu tokens in, %llu in rows", (ull)s->mask_in, (ull)s->mask_out);
+    free(names);
 }
 
 static void pack_files(char **path, int n)
@@ -173,6 +177,18 @@ static void check_files(char **path, int n)
     }
 }
 
+/* A prefix is no file. "." and ".." would make hidden shards, /dev/full ones among the devices. */
+static void check_prefix(void)
+{
+    const char *slash = strrchr(output, '/'), *base = slash ? slash + 1 : output;
+    struct stat st;
+    if (strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
+        die_usage("-o '%s': a name is needed, such as %s/train", output, output);
+    if (!shards_single(output) && stat(output, &st) == 0 && !S_ISREG(st.st_mode) &&
+        !S_ISDIR(st.st_mode))
+        die("%s: not a place for row shards, which are files to be mapped", output);
+}
+
 static void check_options(int n)
 {
     size_t len = strlen(output);
@@ -180,6 +196,7 @@ static void check_options(int n)
     if (len == 0 || output[len - 1] == '/')
         die_usage("-o '%s': a name is needed, such as %strain", output, output);
     if (strcmp(output, "-") == 0) die_usage("row shards are files to be mapped: -o cannot be '-'");
+    check_prefix();
     if (opt_given("long") && !sft) die_usage("--long is for --sft");
     if (keep_tails && sft) die_usage("--keep-tails: --sft crops nothing");
     if (opt_given("shard-rows") && shards_single(output))

@@ -26,9 +26,21 @@ bool shards_single(const char *to)
     return n >= 5 && strcmp(to + n - 5, ".rows") == 0;
 }
 
-static char *name_of(const Shards *s, uint64_t i)
+static char *name_in(const char *to, uint64_t i)
 {
-    return s->single ? xstrdup(s->to) : xasprintf("%s-%05llu.rows", s->to, (unsigned long long)i);
+    return shards_single(to) ? xstrdup(to) : xasprintf("%s-%05llu.rows", to, (unsigned long long)i);
+}
+
+static char *name_of(const Shards *s, uint64_t i) { return name_in(s->to, i); }
+
+char *shards_names(const char *to, uint64_t n)
+{
+    char *first = name_in(to, 0), *last = name_in(to, n - 1), *both;
+    if (n < 2) both = xstrdup(first);
+    else both = xasprintf("%s to %s", first, last);
+    free(first);
+    free(last);
+    return both;
 }
 
 Shards *shards_new(const char *to, const RowHead *h, uint64_t each, bool force)

@@ -15,5 +15,6 @@ void shards_row(Shards *s, const uint32_t *id, const uint8_t *mask);
 uint64_t shards_finish(Shards *s);
 void shards_drop(Shards *s);            /* nothing was written */
 bool shards_single(const char *to);
+char *shards_names(const char *to, uint64_t n);     /* of n shards: the first and the last; free() */
 
 #endif

@@ -22,6 +22,8 @@ says 2 "-T" "no number" "pack-rows -T 10x"
 says 2 "--buffer" "negative buffer" "pack-rows --buffer -1"
 says 2 "-o" "no name" "pack-rows -o data/"
 says 2 "-o" "stdout" "pack-rows -o - docs.tokens"
+says 2 "-o 'd/..': a name is needed" "a prefix that is a folder's dots" "mkdir d; pack-rows -T 15 -o d/.. docs.tokens; r=\$?; rmdir d; exit \$r"
+says 1 "/dev/null: not a place for row shards" "a device as prefix" "pack-rows -T 15 -o /dev/null docs.tokens"
 says 2 "--long" "--long without --sft" "pack-rows --long drop docs.tokens"
 says 2 "--keep-tails" "--keep-tails with --sft" "pack-rows --keep-tails --sft chat.tokens"
 says 2 "--shard-rows" "one file of many shards" "pack-rows -o a.rows --shard-rows 5 docs.tokens"
@@ -88,6 +90,8 @@ ok "leaves nothing" "gone killed"
 # ---- shards
 says 0 "out: 125 rows of 16 tokens in 42 shards" "shards of 3 rows" "pack-rows -T 15 -o s --shard-rows 3 many.tokens"
 is "their names" "ls s-*" "$(for i in $(seq 0 41); do printf 's-%05d.rows\n' "$i"; done)"
+says 0 "full: s-00000.rows to s-00041.rows" "are told" "pack-rows -T 15 -o s --shard-rows 3 many.tokens"
+says 0 "full: s.rows" "one file too" "pack-rows -T 15 -o s.rows many.tokens; r=\$?; rm s.rows; exit \$r"
 is "and rows" "pack-rows --check s-*.rows | sed 's/.*\"rows\":\([0-9]*\).*/\1/' | sort | uniq -c | tr -s ' '" " 1 2
  41 3"
 is "together they are the one shard" "for f in s-*.rows; do ids \$f 3 16; done | sed '/^ 256.*/!d' | head -n 125 | cksum" \
