@@ -146,8 +146,8 @@ static void piece_ways(void)
 /* Characters of several bytes with merges of all kinds inside them and over their borders. */
 static void chars(void)
 {
-    static const char *const c[] = { "\xe6\x97\xa5", "\xe6\x97\xa7", "\xe7\x9a\x84", "\xc3\xa9", "a",
-                                     "\xe3\x80\x80", "\xf0\xa0\x80\x80", "\xe6\x97\x97" };
+    static const char *const c[] = { "\xe6\x97\xa5", "\xe6\x97\xa7", "\xe7\x9a\x84", "\xc3\xa9",
+                                     "a", "\xe3\x80\x80", "\xf0\xa0\x80\x80", "\xe6\x97\x97" };
     int scan = 0, walk = 0, rounds = 0;
     uint32_t out[400];
     for (int k = 0; k < 600; k++) {
