@@ -389,7 +389,7 @@ static void version2(void)
         write_path(good, k);
         bad += !dies(1, path, load, NULL);
     }
-    for (int k = 0; k < 400; k++) {
+    for (int k = 0; k < 150; k++) {
         memcpy(b.s, good, n);
         size_t at = k % 2 ? 8 + rng_below(&r, 20) : 8 + rng_below(&r, n - 16);
         b.s[at] = (char)(rng_below(&r, 2) ? rng_below(&r, 256) : rng_below(&r, 6));
