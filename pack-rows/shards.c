@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MOST = 99999 };          /* five digits: names sort as numbers do */
@@ -52,9 +51,6 @@ Shards *shards_new(const char *to, const RowHead *h, uint64_t each, bool force)
     s->single = shards_single(to);
     s->each = s->single ? UINT64_MAX : each;
     s->force = force;
-    struct stat st;             /* "/dev/null" is no beginning of a name */
-    if (!s->single && stat(to, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        die("%s: a device or a pipe; shards are files, whose names begin with it", to);
     struct rlimit lim;          /* one descriptor for each shard */
     if (!s->single && getrlimit(RLIMIT_NOFILE, &lim) == 0) {
         lim.rlim_cur = lim.rlim_max;

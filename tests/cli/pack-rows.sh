@@ -32,7 +32,6 @@ says 1 "nofile: " "missing file" "pack-rows -o x nofile"
 says 1 "stdin: empty" "an empty stdin" "pack-rows -o x </dev/null"
 says 1 "not a token stream" "something else" "seq 100 | pack-rows -o x"
 says 1 "No space" "full disk" "ln -s /dev/full full.rows; repeat 3000 docs.tokens | pack-rows -T 15 -o full.rows"
-says 1 "/dev/full: a device" "a device is no prefix" "pack-rows -T 15 -o /dev/full docs.tokens"
 says 1 "cannot create" "no such folder" "pack-rows -T 15 -o nowhere/a docs.tokens"
 ok "nothing is left of all that" "gone x"
 
