@@ -362,10 +362,10 @@ static void huge(void *dir)
     Config c = { .family = "nanochat", .T = 16, .V = 1 << 24, .Vp = 1 << 24, .L = 1, .H = 8192,
                  .K = 8192, .C = 1 << 20, .window = "L" };
     Model *m = model_new(&none, &c, 0);
-    int full;
-    exit(ckpt_save(dir, m, NULL, NULL, NULL) == -1 && version_in(dir, &full) == 1 && !stray(dir)
-             ? 5
-             : 6);
+    int full, old = ckpt_save(dir, m, NULL, NULL, NULL) == -1 && version_in(dir, &full) == 1 &&
+                    !stray(dir);
+    model_free(m);
+    exit(old ? 5 : 6);
 }
 
 static void refused_saves(void)

@@ -145,7 +145,8 @@ static void replaced_bad(void)
     put(in, sizeof in - 1);
     ok(dies(1, "line 1, byte 16: ',' or '}' was expected", read_replaced, NULL),
        "an error after what was replaced names the byte of the file");
-    put("{\"text\":\"a\"}\n\xFF{\"text\":\"a\"}", 29);
+    static const char outside[] = "{\"text\":\"a\"}\n\xFF{\"text\":\"a\"}";
+    put(outside, sizeof outside - 1);
     ok(dies(1, "line 2, byte 1", read_replaced, NULL), "bytes outside strings stay wrong");
 }
 
