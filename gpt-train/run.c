@@ -3,30 +3,46 @@
 #include "gpt/ckpt.h"
 #include "options.h"
 #include <fcntl.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
-/* ---- signals: the first ends the run after the micro-batch in progress, the second at once */
+/* ---- signals: the first ends the run after the micro-batch in progress, a later one at once.
+ * What sends a signal to a process and then to its group, as timeout(1) does, means it once: only
+ * one that comes a second later is another. */
 
 enum { NSIG_STOP = 3 };
 static const int stop_signals[NSIG_STOP] = { SIGINT, SIGTERM, SIGHUP };
 static struct sigaction before[NSIG_STOP];
 static volatile sig_atomic_t stopped_by;
+static struct timespec stopped_at;      /* the handlers block each other */
 
 static void on_stop(int sig)
 {
-    stopped_by = sig;
-    for (int i = 0; i < NSIG_STOP; i++) sigaction(stop_signals[i], &before[i], NULL);
+    int e = errno;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    if (!stopped_by) {
+        stopped_at = t;
+        stopped_by = sig;
+    } else if ((double)(t.tv_sec - stopped_at.tv_sec) +
+               1e-9 * (double)(t.tv_nsec - stopped_at.tv_nsec) >= 1) {
+        for (int i = 0; i < NSIG_STOP; i++) sigaction(stop_signals[i], &before[i], NULL);
+        raise(sig);
+    }
+    errno = e;
 }
 
 static void catch_signals(void)
 {
     struct sigaction act = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
     sigemptyset(&act.sa_mask);
+    for (int i = 0; i < NSIG_STOP; i++) sigaddset(&act.sa_mask, stop_signals[i]);
     for (int i = 0; i < NSIG_STOP; i++) sigaction(stop_signals[i], NULL, &before[i]);
     for (int i = 0; i < NSIG_STOP; i++)     /* what nohup ignores stays ignored */
         if (before[i].sa_handler != SIG_IGN) sigaction(stop_signals[i], &act, NULL);

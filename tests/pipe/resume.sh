@@ -50,5 +50,14 @@ ok "  and the same bytes as a run to there" "same six seven"
 for s in INT:130 TERM:143; do
     exits "${s#*:}" "SIG${s%:*}" "timeout --preserve-status -s ${s%:*} 1 gpt-train $opts --steps 100000 -o $dir/$s >/dev/null"
 done
+# timeout(1) signals the process and its group: twice in a moment is once
+twice() {
+    gpt-train $opts --steps 100000 -o "$dir/twice" >"$dir/twice.jsonl" & p=$!
+    while [ "$(wc -l <"$dir/twice.jsonl")" -lt 4 ]; do sleep 0.1; done
+    kill -TERM $p; sleep 0.05; kill -TERM $p
+    wait $p
+}
+exits 143 "SIGTERM twice at once" twice
+ok "  has saved too" "[ -e $dir/twice/optimizer-0.safetensors ]"
 ok "  has saved" "[ -e $dir/INT:130/optimizer-0.safetensors ]"
 finish
