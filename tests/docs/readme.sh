@@ -7,7 +7,7 @@ awk -v n=40 -v seed=6 -f "$top/share/demo/world.awk" | data-fetch -q | gzip >web
 bpe-train -q --vocab-size 300 -o web.tok web.jsonl.gz && mkdir data || exit 1
 ok "there are commands" "[ \$(wc -l <commands) -ge 7 ]"
 while read -r line; do
-    short=$(printf '%s\n' "$line" | sed 's/^gpt-train /gpt-train --steps 2 --total-batch-size 1024 --eval-tokens 1024 /; s/-T 2048/-T 128/')
+    short=$(printf '%s\n' "$line" | sed 's/--steps [0-9]*/--steps 2 --eval-tokens 1024/; s/--total-batch-size [0-9]*/--total-batch-size 1024/; s/-T 2048/-T 128/')
     ok "$line" "$short"
 done <commands
 ok "the model is there" "[ -s model/model.safetensors ] && [ -s log.jsonl ]"
