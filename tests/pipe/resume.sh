@@ -52,7 +52,8 @@ for s in INT:130 TERM:143; do
 done
 # timeout(1) signals the process and its group: twice in a moment is once
 twice() {
-    gpt-train $opts --steps 100000 -o "$dir/twice" >"$dir/twice.jsonl" & p=$!
+    : >"$dir/twice.jsonl"
+    gpt-train $opts --steps 100000 -o "$dir/twice" >>"$dir/twice.jsonl" & p=$!
     while [ "$(wc -l <"$dir/twice.jsonl")" -lt 4 ]; do sleep 0.1; done
     kill -TERM $p; sleep 0.05; kill -TERM $p
     wait $p
