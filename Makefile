@@ -62,8 +62,7 @@ PKGS     := zlib libxxhash
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
 ALL_CFLAGS = $(BASEFLAGS) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
 LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))) -lm
-VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"' \
-            -DSHAREDIR='"$(PREFIX)/share/pipegpt"'
+VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
 # ---- the library ----------------------------------------------------------
 # lib/ops/cpu is compiled once per tier, chosen at run time; lib/ops and lib/gpt also once more with
@@ -87,7 +86,7 @@ LIB64    := $(BUILD)/libgpt64.a
 BIN      := $(TOOLS:%=$(BUILD)/bin/%)
 
 all: $(BIN)
-	@echo "built for: $(BACKENDS)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_mpi), (mpi is there; nothing uses it yet))"
+	@echo "built for: $(BACKENDS)$(if $(strip $(have_zstd)$(have_snappy)$(have_mpi)), (found, not used yet:$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_mpi), mpi)))"
 
 # What objects were made with; they are made again when it changes. What --version says, only opt.o.
 FLAGS    := $(CC) $(ALL_CFLAGS) $(KERNEL) $(LDFLAGS)
