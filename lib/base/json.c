@@ -80,10 +80,10 @@ static const char *plain(const char *p, const char *end)
     return p;
 }
 
-static int hex4(const Parser *j, const char *p)         /* -1: not four hex digits */
+int json_hex4(const char *p, const char *end)
 {
     int x = 0;
-    if (j->end - p < 4) return -1;
+    if (end - p < 4) return -1;
     for (int i = 0; i < 4; i++) {
         char c = p[i];
         int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -99,11 +99,11 @@ static char *escape(Parser *j, char *o)                 /* p is past the backsla
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *at = j->p - 1, *f = j->p < j->end && *j->p ? strchr(from, *j->p) : NULL;
     if (f) { j->p++; *o++ = to[f - from]; return o; }
-    int c = j->p < j->end && *j->p == 'u' ? hex4(j, j->p + 1) : -1;
+    int c = j->p < j->end && *j->p == 'u' ? json_hex4(j->p + 1, j->end) : -1;
     if (c < 0) { fail(j, at, "bad escape in a string"); return NULL; }
     j->p += 5;
     if (c >= 0xd800 && c < 0xdc00 && j->end - j->p >= 6 && j->p[0] == '\\' && j->p[1] == 'u') {
-        int d = hex4(j, j->p + 2);
+        int d = json_hex4(j->p + 2, j->end);
         if (d >= 0xdc00 && d < 0xe000) {
             j->p += 6;
             return utf8_put(o, 0x10000u + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(d - 0xdc00));

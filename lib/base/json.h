@@ -33,6 +33,9 @@ const Json *json_get(const Json *obj, const char *key);     /* NULL if absent or
 bool json_int(const Json *j, int64_t *x);                       /* an integer that fits, exactly */
 bool json_is_str(const Json *j, const char *s);
 
+/* The value of four hex digits at p, or -1 if they are not there before end. */
+int json_hex4(const char *p, const char *end);
+
 void json_str(Buf *b, const char *s, size_t n);  /* quoted and escaped; invalid UTF-8 -> U+FFFD */
 /* A text that reads back equal, of 15, 16 or 17 digits; integers to 2^53 plain; NaN: null. */
 void json_num(Buf *b, double x);

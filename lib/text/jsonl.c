@@ -5,6 +5,7 @@
  * there too and are taken back. Nothing here says what is wrong: on anything unusual it gives
  * up. */
 #include "text/jsonl.h"
+#include "base/json.h"
 #include "text/utf8.h"
 #include <stdlib.h>
 #include <string.h>
@@ -79,31 +80,17 @@ static void plain_pick(void)
 #endif
 }
 
-static int hex4(const char *p, const char *end)         /* -1: not four hex digits */
-{
-    int x = 0;
-    if (end - p < 4) return -1;
-    for (int i = 0; i < 4; i++) {
-        char c = p[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-              : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-        if (d < 0) return -1;
-        x = x << 4 | d;
-    }
-    return x;
-}
-
 /* p is past "\u". A pair of surrogates joins, each lone half is U+FFFD. */
 static bool escape_u(Scan *j)
 {
-    int c = hex4(j->p, j->end), d;
+    int c = json_hex4(j->p, j->end), d;
     if (c < 0) return false;
     j->p += 4;
     uint32_t cp = (uint32_t)c;
     if (c >= 0xd800 && c < 0xe000) {
         cp = 0xfffd;
         if (c < 0xdc00 && j->end - j->p >= 6 && j->p[0] == '\\' && j->p[1] == 'u' &&
-            (d = hex4(j->p + 2, j->end)) >= 0xdc00 && d < 0xe000) {
+            (d = json_hex4(j->p + 2, j->end)) >= 0xdc00 && d < 0xe000) {
             cp = 0x10000u + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(d - 0xdc00);
             j->p += 6;
         }
