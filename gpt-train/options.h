@@ -39,6 +39,9 @@ typedef struct Options {
 extern Options opt;
 
 void options_parse(int argc, char **argv);      /* exit 2 if wrong, whatever the files hold */
+const Opt *options_find(const char *name);      /* the table's entry; name must be there */
+
+/* options_kept.c */
 void options_json(Buf *b);                      /* those that define the run, as an object */
 /* From state.json's object; those on the command line are checked against it (exit 2). file is for
  * messages. */

@@ -4,6 +4,7 @@
 #include "gpt/bpb.h"
 #include "gpt/decode.h"
 #include "plan.h"
+#include <signal.h>
 
 /* What a resume needs besides weights and optimizer. Random numbers need no place here: every one
  * is drawn from a stream named by the seed and its use. Nothing here depends on the clock. */
@@ -40,9 +41,20 @@ typedef struct StepLog {
     uint64_t tokens;
 } StepLog;
 
-void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */
 /* To the end, or to --stop-at, or to a signal; saves. Returns the signal, or 0. */
 int run_loop(Run *r);
+
+/* step.c */
+void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */
+/* One step; dies if it is not finite. 0 if a signal came in between: then nothing has changed. */
+int run_step(Run *r, StepLog *s);
+
+/* save.c: 0, or -1 with the reason told and the old checkpoint still whole */
+int run_save(Run *r);
+
+/* stop.c */
+extern volatile sig_atomic_t stopped_by;        /* the signal that is to end the run; 0: none yet */
+void stop_on_signals(void);
 
 /* state.c */
 void state_json(const Run *r, Buf *b);

@@ -1,0 +1,111 @@
+/* The options that define a run: into state.json, back from it, checked against the command line. */
+#include "base/err.h"
+#include "options.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What state.json keeps. soft: a resume may say otherwise. */
+typedef struct Kept { const char *name; int soft; } Kept;
+static const Kept kept[] = {
+    { "depth", 0 }, { "aspect-ratio", 0 }, { "head-dim", 0 }, { "max-seq-len", 0 },
+    { "window-pattern", 0 }, { "steps", 0 }, { "target-flops", 0 }, { "ratio", 0 },
+    { "device-batch-size", 0 }, { "total-batch-size", 0 }, { "embedding-lr", 0 },
+    { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "weight-decay", 0 },
+    { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
+    { "seed", 0 }, { "train", 1 }, { "val", 1 }, { "save-every", 1 }, { "eval-every", 1 },
+    { "eval-tokens", 1 }, { "sample-every", 1 }, { "sample-prompt", 1 },
+};
+enum { NKEPT = sizeof kept / sizeof *kept };
+
+static void str_json(Buf *b, const char *s)
+{
+    if (s) json_str(b, s, strlen(s));
+    else buf_str(b, "null");
+}
+
+static void value_json(Buf *b, const Opt *o)
+{
+    const StrList *l = o->to;
+    switch (o->kind) {
+    case O_INT: buf_printf(b, "%d", *(int *)o->to); break;
+    case O_LONG: buf_printf(b, "%" PRId64, *(int64_t *)o->to); break;
+    case O_FLOAT: json_num(b, *(double *)o->to); break;
+    case O_STR: case O_CHOICE: str_json(b, *(const char **)o->to); break;
+    case O_LIST:
+        for (int i = 0; i < l->n; i++) {
+            buf_str(b, i ? ", " : "[");
+            str_json(b, l->s[i]);
+        }
+        buf_str(b, l->n ? "]" : "[]");
+        break;
+    default: abort();
+    }
+}
+
+void options_json(Buf *b)
+{
+    for (int i = 0; i < NKEPT; i++) {
+        buf_printf(b, "%s\"%s\": ", i ? ", " : "{", kept[i].name);
+        value_json(b, options_find(kept[i].name));
+    }
+    buf_char(b, '}');
+}
+
+static int list_from(StrList *l, const Json *j, Arena *keep)
+{
+    const char **s = arena_alloc(keep, ((size_t)j->n + 1) * sizeof *s);
+    int n = 0;
+    for (const Json *e = j->child; e; e = e->next) {
+        if (e->kind != J_STR || memchr(e->s, 0, e->len)) return 0;
+        s[n++] = arena_strndup(keep, e->s, e->len);
+    }
+    *l = (StrList){ s, n };
+    return 1;
+}
+
+/* The saved value into the option's variable; 0 if it has the wrong kind or range. */
+static int value_from(const Opt *o, const Json *j, Arena *keep)
+{
+    int64_t x;
+    if (!j) return 0;
+    switch (o->kind) {
+    case O_INT: case O_LONG:
+        if (!json_int(j, &x) || (double)x < o->lo || (double)x > o->hi) return 0;
+        if (o->kind == O_INT) *(int *)o->to = (int)x;
+        else *(int64_t *)o->to = x;
+        return 1;
+    case O_FLOAT:
+        if (j->kind != J_NUM || !(j->num >= o->lo && j->num <= o->hi)) return 0;
+        *(double *)o->to = j->num;
+        return 1;
+    case O_STR: case O_CHOICE:
+        if (j->kind != J_STR || memchr(j->s, 0, j->len)) return 0;
+        *(const char **)o->to = arena_strndup(keep, j->s, j->len);
+        return 1;
+    case O_LIST: return j->kind == J_ARR && list_from(o->to, j, keep);
+    default: return 0;
+    }
+}
+
+void options_restore(const Json *saved, const char *file, Arena *keep)
+{
+    Buf want = {0}, have = {0};
+    for (int i = 0; i < NKEPT; i++) {
+        const Opt *o = options_find(kept[i].name);
+        int given = opt_given(o->name);
+        if (given && kept[i].soft) continue;
+        buf_clear(&want);
+        value_json(&want, o);
+        if (!value_from(o, json_get(saved, o->name), keep))
+            die("%s: options: '%s' is missing or not what it must be", file, o->name);
+        buf_clear(&have);
+        value_json(&have, o);
+        if (given && strcmp(want.s, have.s) && strcmp(want.s, "\"auto\""))
+            die_usage(
+                "--%s: %s, but the run in %s has %s; leave it out, or start a new run with --init",
+                o->name, want.s, file, have.s);
+    }
+    buf_free(&want);
+    buf_free(&have);
+}

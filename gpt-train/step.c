@@ -1,0 +1,89 @@
+/* One optimizer step: its micro-batches, its mean loss, its health. */
+#include "run.h"
+#include "base/progress.h"
+#include "options.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+void run_buffers(Run *r)
+{
+    const Ops *ops = r->ops;
+    size_t T = (size_t)r->plan.cfg.T, N = size_mul((size_t)r->plan.B, T);
+    size_t all = size_mul((size_t)r->plan.rows, T);
+    r->x = xreallocarray(NULL, N, sizeof *r->x);
+    r->y = xreallocarray(NULL, N, sizeof *r->y);
+    r->loss = xreallocarray(NULL, all, sizeof *r->loss);
+    r->dx = ops->alloc(size_mul(N, sizeof *r->dx));
+    r->dy = ops->alloc(size_mul(N, sizeof *r->dy));
+    r->dloss = ops->alloc(size_mul(all, sizeof *r->dloss));
+    tape_init(&r->tape, ops);
+    if (r->val) bpb_eval_init(&r->eval, ops, r->plan.B, r->plan.cfg.T);
+}
+
+/* Adds this micro-batch's part of the gradient of (sum of losses) / valid. */
+static void micro_step(Run *r, int64_t i, uint64_t valid)
+{
+    int B = r->plan.B, T = r->plan.cfg.T, N = B * T;
+    data_batch(r->train, r->st.pos + (uint64_t)i * (uint64_t)B, B, r->x, r->y);
+    r->ops->put(r->dx, r->x, (size_t)N * sizeof *r->x);
+    r->ops->put(r->dy, r->y, (size_t)N * sizeof *r->y);
+    tape_reset(&r->tape);
+    r->tape.on = 1;
+    Var *h = model_forward(r->m, &r->tape, r->dx, B, T, NULL);
+    model_loss(r->m, &r->tape, h, r->dy, NULL, N, r->dloss + i * N, 1 / (double)valid);
+    tape_backward(&r->tape);
+}
+
+_Noreturn static void not_finite(const Run *r, const char *what, double x)
+{
+    size_t T = (size_t)r->plan.cfg.T, bad = 0, n = (size_t)r->plan.rows * T;
+    while (bad < n && isfinite(r->loss[bad])) bad++;
+    uint64_t rows = r->train->head.rows, in = 0, pos = r->st.pos + (bad < n ? bad / T : 0);
+    const char *file = data_where(r->train, data_row(r->train, pos), &in);
+    die("step %" PRId64 ": the %s is %g, %s %s row %" PRIu64 " (rows %" PRIu64 " to %" PRIu64
+        " of epoch %" PRIu64 "); the last checkpoint saved in %s stays",
+        r->st.step + 1, what, x, bad < n ? "first in" : "from", file, in, r->st.pos % rows,
+        (r->st.pos + (uint64_t)r->plan.rows - 1) % rows, r->st.pos / rows, opt.out);
+}
+
+static double mean_loss(const Run *r, uint64_t valid)
+{
+    size_t n = (size_t)r->plan.rows * (size_t)r->plan.cfg.T;
+    double sum = 0;                             /* ignored targets have loss 0 */
+    r->ops->get(r->loss, r->dloss, n * sizeof *r->loss);
+    for (size_t i = 0; i < n; i++) sum += (double)r->loss[i];
+    return sum / (double)valid;
+}
+
+int run_step(Run *r, StepLog *s)
+{
+    const Plan *p = &r->plan;
+    int64_t it = r->st.step, n = p->a.steps;
+    double t0 = now_seconds();
+    *s = (StepLog){ .loss = NAN, .grad_norm = NAN, .tokens = (uint64_t)p->a.total_batch,
+                    .lr_mult = sched_lr(it, n, opt.warmup, opt.warmdown, opt.final_lr),
+                    .momentum = sched_momentum(it, n, opt.warmdown),
+                    .weight_decay = sched_weight_decay(it, n, p->a.weight_decay_scaled) };
+    uint64_t valid = data_valid(r->train, r->st.pos, (uint64_t)p->rows, r->x, r->y);
+    if (valid) {
+        model_zero_grad(r->m);
+        for (int64_t i = 0; i < p->accum; i++) {
+            if (stopped_by) return 0;
+            micro_step(r, i, valid);
+        }
+        s->loss = mean_loss(r, valid);
+        if (!isfinite(s->loss)) not_finite(r, "loss", s->loss);
+        s->grad_norm = grad_norm(r->m);
+        if (!isfinite(s->grad_norm)) not_finite(r, "gradient's norm", s->grad_norm);
+        optim_step(r->o, s->lr_mult, s->momentum, s->weight_decay);
+        r->st.loss_ema = 0.9 * r->st.loss_ema + 0.1 * s->loss;
+    } else {
+        r->st.skipped++;
+    }
+    r->st.step++;
+    r->st.pos += (uint64_t)p->rows;
+    r->st.targets += valid;
+    s->seconds = now_seconds() - t0;
+    return 1;
+}
