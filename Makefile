@@ -165,7 +165,7 @@ FUZZ_SECONDS ?= 10
 FUZZ     := $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c))
 FUZZBIN  := $(FUZZ:%.c=$(BUILD)/%)
 LIBTEXT  := $(BUILD)/libtext.a
-WRAP     := -Wl,--wrap=die,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+WRAP     := -Wl,--wrap=die,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free
 guarded   = $(if $(shell grep -lE '"(guard|toks)\.h"' $<),$(WRAP))
 $(LIBTEXT): $(PLAIN:%.c=$(BUILD)/%.o)
 	@rm -f $@

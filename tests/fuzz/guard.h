@@ -1,6 +1,7 @@
 /* guard.h -- fuzzing code that may die(): it comes back here, and what it had allocated is freed.
  * Code that ends well must have freed all itself. The Makefile links targets that include this with
- * die, malloc, calloc, realloc and free of our objects redirected to here (ld --wrap). */
+ * die, malloc, calloc, realloc, aligned_alloc and free of our objects redirected to here
+ * (ld --wrap). */
 #ifndef GUARD_H
 #define GUARD_H
 #include "base/err.h"
@@ -16,10 +17,12 @@ static int guard_n;
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
 void __real_free(void *p);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
 void __wrap_free(void *p);
 _Noreturn void __wrap_die(const char *fmt, ...);
 
@@ -57,6 +60,13 @@ void *__wrap_realloc(void *p, size_t n)
 {
     guard_drop(p);
     p = __real_realloc(p, n);
+    guard_add(p);
+    return p;
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+    void *p = __real_aligned_alloc(align, n);
     guard_add(p);
     return p;
 }
