@@ -127,7 +127,7 @@ void plan_count(Plan *p)
     tape_backward(&t);
     p->flops_fwd = n.flops_fwd;
     p->flops_bwd = n.flops_bwd;
-    p->mem_acts = (double)t.peak;
+    p->mem_acts = (double)t.bytes;
     optim_step(o, 1, 0.9, 0);
     p->flops_opt = n.flops_opt;
     p->mem_total = (double)n.mem_peak;

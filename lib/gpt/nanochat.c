@@ -114,7 +114,8 @@ static Var *embed(Pass *p)
 {
     Nanochat *n = p->m->fam;
     int C = p->m->cfg.C;
-    Var *x = nn_norm(p->t, nn_embed(p->t, n->wte, p->idx, p->N, C), p->N, C, eps);
+    Var *e = nn_embed(p->t, n->wte, p->idx, p->N, C), *x = nn_norm(p->t, e, p->N, C, eps);
+    tape_drop(p->t, e);
     model_seen(p->m, "embed_norm", x);
     Var *y = nn_smear(p->t, x, n->smear_gate, n->smear_lambda, p->cache ? p->cache->prev : NULL,
                       p->pos, p->B, p->T, C, SMEAR_GATE);
@@ -125,6 +126,7 @@ static Var *embed(Pass *p)
             o->copy(act_at(o, p->cache->prev, (int64_t)b * C),
                     act_at(o, x->v, ((int64_t)b * p->T + p->T - 1) * C), (size_t)C * o->act_size);
     }
+    tape_drop(p->t, x);
     return y;
 }
 
@@ -135,13 +137,19 @@ static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
     if (!p->cache)
         return nn_attn(p->t, q, k, v, p->B, p->T, c->H, c->K, D, window);
     Cache *a = p->cache;
-    Var *y = tape_var(p->t, q->n);
-    p->t->ops->kv_put(a->k[layer], a->v[layer], k->v, v->v, p->pos, p->B, p->T, a->M, c->K, D);
-    p->t->ops->attn_kv(y->v, q->v, a->k[layer], a->v[layer], p->pos, p->B, p->T, a->M, c->H, c->K,
-                       D, window);
+    return nn_attn_kv(p->t, q, k, v, a->k[layer], a->v[layer], p->pos, p->B, p->T, a->M, c->H, c->K,
+                      D, window);
+}
+
+static Var *rope(Pass *p, Var *x, int heads)
+{
+    const Config *c = &p->m->cfg;
+    Var *y = nn_rope(p->t, x, p->m->rope, p->pos, p->B, p->T, heads, c->C / c->H, 1, qk_scale, eps);
+    tape_done(p->t, x);
     return y;
 }
 
+/* x + attention. The norm's result is made again in the backward pass: that costs little. */
 static Var *attention(Pass *p, int layer, Var *x)
 {
     const Config *c = &p->m->cfg;
@@ -150,33 +158,41 @@ static Var *attention(Pass *p, int layer, Var *x)
     int N = p->N, C = c->C, H = c->H, K = c->K, D = C / H;
     Var *h = nn_norm(t, x, N, C, eps);
     seen(p, layer, "attn_in", h);
-    Var *q = nn_linear(t, h, w->wq, N, C, H * D);
-    Var *k = nn_linear(t, h, w->wk, N, C, K * D);
     Var *v = nn_linear(t, h, w->wv, N, C, K * D);
     if (w->ve)
         v = nn_vgate(t, v, w->ve, p->idx, h, w->ve_gate, N, C, K, D, VE_GATE);
-    q = nn_rope(t, q, p->m->rope, p->pos, p->B, p->T, H, D, 1, qk_scale, eps);
-    k = nn_rope(t, k, p->m->rope, p->pos, p->B, p->T, K, D, 1, qk_scale, eps);
+    Var *q = rope(p, nn_linear(t, h, w->wq, N, C, H * D), H);
+    Var *k = rope(p, nn_linear(t, h, w->wk, N, C, K * D), K);
+    tape_drop(t, h);
     seen(p, layer, "q", q);
     seen(p, layer, "k", k);
     seen(p, layer, "v", v);
     Var *y = attend(p, layer, q, k, v);
     seen(p, layer, "attn_y", y);
-    y = nn_linear(t, y, w->wo, N, H * D, C);
-    seen(p, layer, "attn_out", y);
-    return y;
+    x = nn_linear_add(t, x, y, w->wo, N, H * D, C);
+    seen(p, layer, "middle", x);
+    tape_done(t, q);
+    tape_done(t, k);
+    tape_done(t, v);
+    tape_done(t, y);
+    return x;
 }
 
+/* x + mlp */
 static Var *mlp(Pass *p, int layer, Var *x)
 {
     Layer *w = &((Nanochat *)p->m->fam)->h[layer];
     int N = p->N, C = p->m->cfg.C;
-    Var *h = nn_norm(p->t, x, N, C, eps);
+    Tape *t = p->t;
+    Var *h = nn_norm(t, x, N, C, eps);
     seen(p, layer, "mlp_in", h);
-    h = nn_relu2(p->t, nn_linear(p->t, h, w->fc, N, C, 4 * C));
-    h = nn_linear(p->t, h, w->proj, N, 4 * C, C);
-    seen(p, layer, "mlp_out", h);
-    return h;
+    Var *a = nn_linear(t, h, w->fc, N, C, 4 * C);
+    tape_done(t, h);
+    Var *b = nn_relu2(t, a);
+    tape_done(t, a);
+    x = nn_linear_add(t, x, b, w->proj, N, 4 * C, C);
+    tape_done(t, b);
+    return x;
 }
 
 Var *nanochat_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache)
@@ -187,18 +203,26 @@ Var *nanochat_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *ca
     Pass pass = { m, t, idx, B, T, B * T, cache, cache ? cache->pos : NULL }, *p = &pass;
     model_positions(m, cache ? cache->M : T);
 
-    Var *x = embed(p), *x0 = x, *middle = NULL;
+    Var *x0 = embed(p), *x = x0, *middle = NULL;
     for (int i = 0; i < L; i++) {
+        Var *before = x;
+        int start = t->nrec;
         x = nn_mix_at(t, x, n->resid, x0, n->x0, i, 1);
         seen(p, i, "block_in", x);
-        x = nn_mix(t, x, NULL, attention(p, i, x), NULL, 1);
-        x = nn_mix(t, x, NULL, mlp(p, i, x), NULL, 1);
+        if (before != x0 && before != middle)
+            tape_done(t, before);
+        x = attention(p, i, x);
+        x = mlp(p, i, x);
         seen(p, i, "block_out", x);
         if (i == L / 2)
             middle = x;
+        if (t->recompute && i < L - 1)          /* the last block's are needed at once */
+            tape_drop_since(t, start, x);
     }
-    x = nn_mix(t, x, NULL, middle, n->backout, -1);
-    x = nn_norm(t, x, p->N, C, eps);
+    Var *y = nn_mix(t, x, NULL, middle, n->backout, -1);
+    tape_done(t, x);
+    x = nn_norm(t, y, p->N, C, eps);
+    tape_done(t, y);
     model_seen(m, "lm_head_in", x);
     return x;
 }

@@ -2,8 +2,15 @@
 
 #include <assert.h>
 
+/* In a fwd or bwd: value and gradient of input i. */
+#define IN(i) tape_val(t, r->in[i])
 #define G(i) tape_grad(t, r->in[i])
 #define O (t->ops)
+
+static void embed_f(Tape *t, Rec *r)
+{
+    O->embed(tape_out(t, r), IN(0), r->save[0], r->d[0], r->d[1]);
+}
 
 static void embed_b(Tape *t, Rec *r)
 {
@@ -13,68 +20,111 @@ static void embed_b(Tape *t, Rec *r)
 
 Var *nn_embed(Tape *t, Var *w, const int *idx, int N, int C)
 {
-    Var *y = tape_var(t, (int64_t)N * C);
-    O->embed(y->v, w->v, idx, N, C);
-    Rec *r = tape_rec(t, embed_b, y);
+    Rec *r = tape_rec(t, (int64_t)N * C, embed_f, embed_b);
     r->in[0] = w;
     r->save[0] = idx;
     r->d[0] = N, r->d[1] = C, r->d[2] = (int)(w->n / C);
-    return y;
+    return tape_run(t, r, 0);
+}
+
+/* ---- linear maps ----------------------------------------------------------- */
+
+static void linear_f(Tape *t, Rec *r)
+{
+    const Act *x = IN(0);
+    O->linear(tape_out(t, r), x, IN(1), r->d[0], r->d[1], r->d[2], 0);
 }
 
 static void linear_b(Tape *t, Rec *r)
 {
     int N = r->d[0], C = r->d[1], M = r->d[2];
     Var *x = r->in[0], *w = r->in[1];
-    O->linear_dx(G(0), r->out->g, w->v, N, C, M);
+    O->linear_dx(tape_grad(t, x), r->out->g, w->v, N, C, M);
     if (w->dw)
-        O->linear_dw(w->dw, r->out->g, x->v, N, C, M);
+        O->linear_dw(w->dw, r->out->g, tape_val(t, x), N, C, M);
+}
+
+static Rec *linear(Tape *t, Var *x, Var *w, int N, int C, int M, void (*fwd)(Tape *, Rec *),
+                   void (*bwd)(Tape *, Rec *))
+{
+    Rec *r = tape_rec(t, (int64_t)N * M, fwd, bwd);
+    r->in[0] = x, r->in[1] = w;
+    r->d[0] = N, r->d[1] = C, r->d[2] = M;
+    return r;
 }
 
 Var *nn_linear(Tape *t, Var *x, Var *w, int N, int C, int M)
 {
-    Var *y = tape_var(t, (int64_t)N * M);
-    O->linear(y->v, x->v, w->v, N, C, M, 0);
-    Rec *r = tape_rec(t, linear_b, y);
-    r->in[0] = x, r->in[1] = w;
-    r->d[0] = N, r->d[1] = C, r->d[2] = M;
-    return y;
+    return tape_run(t, linear(t, x, w, N, C, M, linear_f, linear_b), w->dw ? USES_0 : 0);
+}
+
+static void linear_add_f(Tape *t, Rec *r)
+{
+    const Act *x = IN(0);
+    O->linear(tape_over(t, r, 2), x, IN(1), r->d[0], r->d[1], r->d[2], 1);
+}
+
+static void linear_add_b(Tape *t, Rec *r)
+{
+    linear_b(t, r);
+    if (!tape_pass_grad(r, r->in[2]))
+        O->add(G(2), r->out->g, r->out->n);
+}
+
+Var *nn_linear_add(Tape *t, Var *y, Var *x, Var *w, int N, int C, int M)
+{
+    Rec *r = linear(t, x, w, N, C, M, linear_add_f, linear_add_b);
+    r->in[2] = y;
+    return tape_run(t, r, w->dw ? USES_0 : 0);
+}
+
+/* ---- norm, smear, mix, gates ----------------------------------------------- */
+
+static void norm_f(Tape *t, Rec *r)
+{
+    const Act *x = IN(0);
+    O->rmsnorm(tape_out(t, r), (real *)r->save[0], x, r->d[0], r->d[1], (real)r->f[0]);
 }
 
 static void norm_b(Tape *t, Rec *r)
 {
-    O->rmsnorm_bwd(G(0), r->out->g, r->in[0]->v, r->save[0], r->d[0], r->d[1]);
+    O->rmsnorm_bwd(G(0), r->out->g, IN(0), r->save[0], r->d[0], r->d[1]);
 }
 
 Var *nn_norm(Tape *t, Var *x, int N, int C, double eps)
 {
-    Var *y = tape_var(t, (int64_t)N * C);
-    real *rstd = tape_mem(t, (size_t)N * sizeof *rstd);
-    O->rmsnorm(y->v, rstd, x->v, N, C, (real)eps);
-    Rec *r = tape_rec(t, norm_b, y);
+    Rec *r = tape_rec(t, (int64_t)N * C, norm_f, norm_b);
     r->in[0] = x;
-    r->save[0] = rstd;
+    r->save[0] = t->on ? tape_mem(t, (size_t)N * sizeof(real)) : NULL;
     r->d[0] = N, r->d[1] = C;
-    return y;
+    r->f[0] = eps;
+    return tape_run(t, r, USES_0);
+}
+
+static void smear_f(Tape *t, Rec *r)
+{
+    const Act *x = IN(0);
+    int *d = r->d;
+    O->smear(tape_out(t, r), x, r->save[0], r->save[1], r->in[1]->w, r->in[2]->w, d[0], d[1], d[2],
+             d[3]);
 }
 
 static void smear_b(Tape *t, Rec *r)
 {
     Var *w = r->in[1], *lam = r->in[2];
-    O->smear_bwd(G(0), w->dw, lam->dw, r->out->g, r->in[0]->v, w->w, lam->w, r->d[0], r->d[1],
-                 r->d[2], r->d[3]);
+    O->smear_bwd(G(0), w->dw, lam->dw, r->out->g, IN(0), w->w, lam->w, r->d[0], r->d[1], r->d[2],
+                 r->d[3]);
 }
 
 Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, int B, int T,
               int C, int Gn)
 {
     assert(!pos || !t->on);
-    Var *y = tape_var(t, x->n);
-    O->smear(y->v, x->v, prev, pos, w->w, lam->w, B, T, C, Gn);
-    Rec *r = tape_rec(t, smear_b, y);
+    Rec *r = tape_rec(t, x->n, smear_f, smear_b);
     r->in[0] = x, r->in[1] = w, r->in[2] = lam;
+    r->save[0] = prev, r->save[1] = pos;
     r->d[0] = B, r->d[1] = T, r->d[2] = C, r->d[3] = Gn;
-    return y;
+    return tape_run(t, r, USES_0);
 }
 
 static real *elem(real *p, int i)
@@ -82,23 +132,32 @@ static real *elem(real *p, int i)
     return p ? p + i : NULL;
 }
 
+static void mix_f(Tape *t, Rec *r)
+{
+    Var *x = r->in[0], *a = r->in[1], *z = r->in[2], *b = r->in[3];
+    int i = r->d[0];
+    tape_val(t, x);
+    tape_val(t, z);
+    O->mix(tape_out(t, r), x->v, a ? a->w + i : NULL, z->v, b ? b->w + i : NULL, (real)r->f[0],
+           x->n);
+}
+
 static void mix_b(Tape *t, Rec *r)
 {
     Var *x = r->in[0], *a = r->in[1], *z = r->in[2], *b = r->in[3];
     int i = r->d[0];
-    O->mix_bwd(G(0), a ? elem(a->dw, i) : NULL, G(2), b ? elem(b->dw, i) : NULL, r->out->g, x->v,
-               a ? a->w + i : NULL, z->v, b ? b->w + i : NULL, (real)r->f[0], x->n);
+    O->mix_bwd(G(0), a ? elem(a->dw, i) : NULL, G(2), b ? elem(b->dw, i) : NULL, r->out->g,
+               a ? tape_val(t, x) : NULL, a ? a->w + i : NULL, b ? tape_val(t, z) : NULL,
+               b ? b->w + i : NULL, (real)r->f[0], x->n);
 }
 
 Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i, double s)
 {
-    Var *y = tape_var(t, x->n);
-    O->mix(y->v, x->v, a ? a->w + i : NULL, z->v, b ? b->w + i : NULL, (real)s, x->n);
-    Rec *r = tape_rec(t, mix_b, y);
+    Rec *r = tape_rec(t, x->n, mix_f, mix_b);
     r->in[0] = x, r->in[1] = a, r->in[2] = z, r->in[3] = b;
     r->d[0] = i;
     r->f[0] = s;
-    return y;
+    return tape_run(t, r, (a ? USES_0 : 0) | (b ? USES_2 : 0));
 }
 
 Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s)
@@ -106,30 +165,48 @@ Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s)
     return nn_mix_at(t, x, a, z, b, 0, s);
 }
 
+static void vgate_f(Tape *t, Rec *r)
+{
+    int *d = r->d;
+    const Act *h = IN(2);
+    Act *v = tape_over(t, r, 0);
+    O->vgate(v, v, IN(1), r->save[0], h, r->in[3]->w, d[0], d[1], d[2], d[3], d[4]);
+}
+
 static void vgate_b(Tape *t, Rec *r)
 {
-    Var *ve = r->in[1], *h = r->in[2], *w = r->in[3];
+    Var *v = r->in[0], *ve = r->in[1], *w = r->in[3];
     int *d = r->d;
-    O->vgate_bwd(G(0), ve->dw, G(2), w->dw, r->out->g, ve->v, r->save[0], h->v, w->w, d[0], d[1],
+    O->vgate_bwd(NULL, ve->dw, G(2), w->dw, r->out->g, ve->v, r->save[0], IN(2), w->w, d[0], d[1],
                  d[2], d[3], d[4], (int)(ve->n / ((int64_t)d[2] * d[3])));
+    if (!tape_pass_grad(r, v))
+        O->add(G(0), r->out->g, v->n);
 }
 
 Var *nn_vgate(Tape *t, Var *v, Var *ve, const int *idx, Var *h, Var *w, int N, int C, int K, int D,
               int Gn)
 {
-    Var *y = tape_var(t, v->n);
-    O->vgate(y->v, v->v, ve->v, idx, h->v, w->w, N, C, K, D, Gn);
-    Rec *r = tape_rec(t, vgate_b, y);
+    Rec *r = tape_rec(t, v->n, vgate_f, vgate_b);
     r->in[0] = v, r->in[1] = ve, r->in[2] = h, r->in[3] = w;
     r->save[0] = idx;
     r->d[0] = N, r->d[1] = C, r->d[2] = K, r->d[3] = D, r->d[4] = Gn;
-    return y;
+    return tape_run(t, r, USES_2);
+}
+
+/* ---- attention -------------------------------------------------------------- */
+
+static void rope_f(Tape *t, Rec *r)
+{
+    int *d = r->d;
+    const Act *x = IN(0);
+    O->rope(tape_out(t, r), (real *)r->save[0], x, r->save[1], r->save[2], d[0], d[1], d[2], d[3],
+            d[4], (real)r->f[0], (real)r->f[1]);
 }
 
 static void rope_b(Tape *t, Rec *r)
 {
     int *d = r->d;
-    O->rope_bwd(G(0), r->out->g, r->in[0]->v, r->save[0], r->save[1], d[0], d[1], d[2], d[3], d[4],
+    O->rope_bwd(G(0), r->out->g, IN(0), r->save[0], r->save[1], d[0], d[1], d[2], d[3], d[4],
                 (real)r->f[0]);
 }
 
@@ -137,47 +214,81 @@ Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, int B, int T, int
              double scale, double eps)
 {
     assert(!pos || !t->on);
-    Var *y = tape_var(t, x->n);
-    real *rstd = tape_mem(t, (size_t)B * T * H * sizeof *rstd);
-    O->rope(y->v, rstd, x->v, tab, pos, B, T, H, D, sign, (real)scale, (real)eps);
-    Rec *r = tape_rec(t, rope_b, y);
+    Rec *r = tape_rec(t, x->n, rope_f, rope_b);
     r->in[0] = x;
-    r->save[0] = rstd, r->save[1] = tab;
+    r->save[0] = t->on ? tape_mem(t, (size_t)B * T * H * sizeof(real)) : NULL;
+    r->save[1] = tab, r->save[2] = pos;
     r->d[0] = B, r->d[1] = T, r->d[2] = H, r->d[3] = D, r->d[4] = sign;
-    r->f[0] = scale;
-    return y;
+    r->f[0] = scale, r->f[1] = eps;
+    return tape_run(t, r, USES_0);
+}
+
+static void attn_f(Tape *t, Rec *r)
+{
+    int *d = r->d;
+    const Act *q = IN(0), *k = IN(1), *v = IN(2);
+    O->attn(tape_out(t, r), (real *)r->save[0], q, k, v, d[0], d[1], d[2], d[3], d[4], d[5]);
 }
 
 static void attn_b(Tape *t, Rec *r)
 {
     int *d = r->d;
-    O->attn_bwd(G(0), G(1), G(2), r->out->g, r->out->v, r->save[0], r->in[0]->v, r->in[1]->v,
-                r->in[2]->v, d[0], d[1], d[2], d[3], d[4], d[5]);
+    O->attn_bwd(G(0), G(1), G(2), r->out->g, tape_val(t, r->out), r->save[0], IN(0), IN(1), IN(2),
+                d[0], d[1], d[2], d[3], d[4], d[5]);
+}
+
+static Rec *attn(Tape *t, Var *q, Var *k, Var *v, int B, int T, int H, int K, int D, int window,
+                 void (*fwd)(Tape *, Rec *), void (*bwd)(Tape *, Rec *))
+{
+    Rec *r = tape_rec(t, q->n, fwd, bwd);
+    r->in[0] = q, r->in[1] = k, r->in[2] = v;
+    r->d[0] = B, r->d[1] = T, r->d[2] = H, r->d[3] = K, r->d[4] = D, r->d[5] = window;
+    return r;
 }
 
 Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, int B, int T, int H, int K, int D, int window)
 {
-    Var *y = tape_var(t, q->n);
-    real *lse = tape_mem(t, (size_t)B * T * H * sizeof *lse);
-    O->attn(y->v, lse, q->v, k->v, v->v, B, T, H, K, D, window);
-    Rec *r = tape_rec(t, attn_b, y);
-    r->in[0] = q, r->in[1] = k, r->in[2] = v;
-    r->save[0] = lse;
-    r->d[0] = B, r->d[1] = T, r->d[2] = H, r->d[3] = K, r->d[4] = D, r->d[5] = window;
-    return y;
+    Rec *r = attn(t, q, k, v, B, T, H, K, D, window, attn_f, attn_b);
+    r->save[0] = tape_mem(t, (size_t)B * T * H * sizeof(real));
+    return tape_run(t, r, USES_0 | USES_1 | USES_2 | USES_OUT);
+}
+
+static void attn_kv_f(Tape *t, Rec *r)
+{
+    int *d = r->d;
+    Act *kc = (Act *)r->save[0], *vc = (Act *)r->save[1];
+    O->kv_put(kc, vc, IN(1), IN(2), r->save[2], d[0], d[1], d[6], d[3], d[4]);
+    O->attn_kv(tape_out(t, r), IN(0), kc, vc, r->save[2], d[0], d[1], d[6], d[2], d[3], d[4], d[5]);
+}
+
+Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *pos, int B, int T,
+                int M, int H, int K, int D, int window)
+{
+    assert(!t->on);
+    Rec *r = attn(t, q, k, v, B, T, H, K, D, window, attn_kv_f, NULL);
+    r->save[0] = kc, r->save[1] = vc, r->save[2] = pos;
+    r->d[6] = M;
+    return tape_run(t, r, 0);
+}
+
+/* ---- relu^2, loss ------------------------------------------------------------ */
+
+static void relu2_f(Tape *t, Rec *r)
+{
+    const Act *x = IN(0);
+    O->relu2(tape_out(t, r), x, r->out->n);
 }
 
 static void relu2_b(Tape *t, Rec *r)
 {
-    O->relu2_bwd(G(0), r->out->g, r->in[0]->v, r->out->n);
+    O->relu2_bwd(G(0), r->out->g, IN(0), r->out->n);
 }
 
 Var *nn_relu2(Tape *t, Var *x)
 {
-    Var *y = tape_var(t, x->n);
-    O->relu2(y->v, x->v, x->n);
-    tape_rec(t, relu2_b, y)->in[0] = x;
-    return y;
+    Rec *r = tape_rec(t, x->n, relu2_f, relu2_b);
+    r->in[0] = x;
+    return tape_run(t, r, USES_0);
 }
 
 /* Rows of logits that exist at once: 32 MB worth, at least 16. */
@@ -195,10 +306,11 @@ void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt
         scale = 0;
     int chunk = loss_chunk(O, N, Vp);
     Act *z = tape_mem(t, (size_t)chunk * (size_t)Vp * O->act_size);
+    const Act *h = tape_val(t, x);
     Act *dx = scale != 0 ? tape_grad(t, x) : NULL;
     for (int i = 0; i < N; i += chunk) {
         int n = N - i < chunk ? N - i : chunk;
-        const Act *xi = act_at(O, x->v, (int64_t)i * C);
+        const Act *xi = act_at(O, h, (int64_t)i * C);
         O->linear(z, xi, w->v, n, C, Vp, 0);
         O->xent(loss + i, z, tgt + i, wt ? wt + i : NULL, n, V, Vp, (real)cap, (real)scale);
         if (!dx)

@@ -24,20 +24,25 @@ static void *grow(void *p, int n, int *cap, size_t size)
     return xreallocarray(p, (size_t)*cap, size);
 }
 
+/* ---- memory --------------------------------------------------------------- */
+
+static void *device(Tape *t, size_t bytes)
+{
+    t->bytes = size_add(t->bytes, bytes);
+    return t->ops->alloc(bytes);
+}
+
 /* Blocks are filled one after the other; the same requests in the same order land in the same
  * places each step, so a block is added only while a shape is new. */
 void *tape_mem(Tape *t, size_t bytes)
 {
     bytes = size_add(bytes, ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    t->used += bytes;
-    if (t->used > t->peak)
-        t->peak = t->used;
     while (t->now < t->nblock && t->block[t->now].size - t->block[t->now].used < bytes)
         t->now++;
     if (t->now == t->nblock) {
         t->block = grow(t->block, t->nblock, &t->capblock, sizeof *t->block);
         size_t size = bytes > min_block ? bytes : min_block;
-        t->block[t->nblock++] = (TapeBlock){ t->ops->alloc(size), size, 0 };
+        t->block[t->nblock++] = (TapeBlock){ device(t, size), size, 0 };
     }
     TapeBlock *b = &t->block[t->now];
     void *p = b->p + b->used;
@@ -45,54 +50,146 @@ void *tape_mem(Tape *t, size_t bytes)
     return p;
 }
 
-Var *tape_var(Tape *t, int64_t n)
+static size_t act_bytes(const Tape *t, int64_t n)
 {
-    Var *x = arena_alloc(&t->host, sizeof *x);
-    x->v = tape_mem(t, size_mul((size_t)n, t->ops->act_size));
-    x->n = n;
-    return x;
+    return size_mul((size_t)n, t->ops->act_size);
+}
+
+/* An array of n: one of that size, else one up to twice as large (a batch may be smaller than
+ * another), else a new one. Not zeroed. */
+static Act *take(Tape *t, int64_t n)
+{
+    TapeArray *best = NULL;
+    for (TapeArray *a = t->array + t->narray; a-- > t->array;)
+        if (!a->used && a->n >= n && a->n / 2 <= n && (!best || a->n < best->n)) {
+            best = a;
+            if (a->n == n)
+                break;
+        }
+    if (!best) {
+        t->array = grow(t->array, t->narray, &t->caparray, sizeof *t->array);
+        best = &t->array[t->narray++];
+        *best = (TapeArray){ .p = device(t, act_bytes(t, n)), .n = n };
+    }
+    best->used = 1;
+    return best->p;
+}
+
+static void give(Tape *t, Act **p)
+{
+    if (!*p)
+        return;
+    int i = t->narray - 1;
+    while (t->array[i].p != *p)
+        i--;
+    t->array[i].used = 0;
+    *p = NULL;
+}
+
+/* ---- values --------------------------------------------------------------- */
+
+/* A dropped value is made by its record; how deep that goes is a matter of the model's layout, from
+ * one kept value to the next. */
+const Act *tape_val(Tape *t, Var *x)
+{
+    if (!x->v) {
+        assert(x->rec && x->rec <= t->nrec);
+        Rec *r = &t->rec[x->rec - 1];
+        r->fwd(t, r);
+    }
+    return x->v;
+}
+
+void tape_drop(Tape *t, Var *x)
+{
+    if (x->rec)
+        give(t, &x->v);
+}
+
+void tape_done(Tape *t, Var *x)
+{
+    if (!t->on || !x->need)
+        tape_drop(t, x);
+}
+
+void tape_drop_since(Tape *t, int nrec, const Var *keep)
+{
+    for (int i = nrec; i < t->nrec; i++)
+        if (t->rec[i].out != keep)
+            tape_drop(t, t->rec[i].out);
+}
+
+Act *tape_out(Tape *t, Rec *r)
+{
+    return r->out->v = take(t, r->out->n);
+}
+
+Act *tape_over(Tape *t, Rec *r, int i)
+{
+    Var *x = r->in[i];
+    assert(x->rec && x->n == r->out->n);
+    tape_val(t, x);
+    r->out->v = x->v;
+    x->v = NULL;
+    return r->out->v;
+}
+
+/* ---- records -------------------------------------------------------------- */
+
+Rec *tape_rec(Tape *t, int64_t n, void (*fwd)(Tape *, Rec *), void (*bwd)(Tape *, Rec *))
+{
+    t->rec = grow(t->rec, t->nrec, &t->caprec, sizeof *t->rec);
+    Rec *r = &t->rec[t->nrec++];
+    Var *out = arena_alloc(&t->host, sizeof *out);
+    *out = (Var){ .n = n, .rec = t->nrec };
+    *r = (Rec){ .fwd = fwd, .bwd = bwd, .out = out };
+    return r;
+}
+
+Var *tape_run(Tape *t, Rec *r, int uses)
+{
+    for (int i = 0; i < 4; i++)
+        if (uses >> i & 1)
+            r->in[i]->need = 1;
+    if (uses & USES_OUT)
+        r->out->need = 1;
+    Var *out = r->out;
+    r->fwd(t, r);
+    return out;
 }
 
 Act *tape_grad(Tape *t, Var *x)
 {
     assert(!x->w);
-    if (x->g)
-        return x->g;
-    for (int i = t->npool - 1; i >= 0 && !x->g; i--)
-        if (t->pool[i].n == x->n) {
-            x->g = t->pool[i].p;
-            t->pool[i] = t->pool[--t->npool];
-        }
-    if (!x->g)
-        x->g = tape_mem(t, size_mul((size_t)x->n, t->ops->act_size));
-    t->ops->zero(x->g, (size_t)x->n * t->ops->act_size);
+    if (!x->g) {
+        x->g = take(t, x->n);
+        t->ops->zero(x->g, act_bytes(t, x->n));
+    }
     return x->g;
 }
 
-Rec *tape_rec(Tape *t, void (*bwd)(Tape *, Rec *), Var *out)
+int tape_pass_grad(Rec *r, Var *x)
 {
-    static _Thread_local Rec unused;
-    Rec *r = &unused;
-    if (t->on) {
-        t->rec = grow(t->rec, t->nrec, &t->caprec, sizeof *t->rec);
-        r = &t->rec[t->nrec++];
-    }
-    *r = (Rec){ .bwd = bwd, .out = out };
-    return r;
+    assert(!x->w && x->n == r->out->n);
+    if (x->g)
+        return 0;
+    x->g = r->out->g;
+    r->out->g = NULL;
+    return 1;
 }
 
 void tape_backward(Tape *t)
 {
-    while (t->nrec > 0) {
-        Rec r = t->rec[--t->nrec];          /* a copy: what bwd records may reuse the slot */
-        if (!r.out->g)
-            continue;                       /* nothing downstream used it */
-        if (t->on_grad)
-            t->on_grad(t->on_grad_arg, r.out);
-        r.bwd(t, &r);
-        t->pool = grow(t->pool, t->npool, &t->cappool, sizeof *t->pool);
-        t->pool[t->npool++] = (TapePool){ r.out->g, r.out->n };     /* spent: reuse it */
-        r.out->g = NULL;
+    assert(t->on);
+    for (; t->nrec > 0; t->nrec--) {
+        Rec *r = &t->rec[t->nrec - 1];
+        if (r->out->g) {                    /* else nothing downstream used it */
+            if (t->on_grad)
+                t->on_grad(t->on_grad_arg, r->out);
+            r->bwd(t, r);
+        }
+        give(t, &r->out->g);                /* all that read these has been walked */
+        give(t, &r->out->v);
     }
 }
 
@@ -100,8 +197,9 @@ void tape_reset(Tape *t)
 {
     for (int i = 0; i < t->nblock; i++)
         t->block[i].used = 0;
-    t->now = t->nrec = t->npool = 0;
-    t->used = 0;
+    for (int i = 0; i < t->narray; i++)
+        t->array[i].used = 0;
+    t->now = t->nrec = 0;
     arena_reset(&t->host);
 }
 
@@ -109,9 +207,11 @@ void tape_free(Tape *t)
 {
     for (int i = 0; i < t->nblock; i++)
         t->ops->free(t->block[i].p, t->block[i].size);
+    for (int i = 0; i < t->narray; i++)
+        t->ops->free(t->array[i].p, act_bytes(t, t->array[i].n));
     free(t->block);
+    free(t->array);
     free(t->rec);
-    free(t->pool);
     arena_free(&t->host);
     memset(t, 0, sizeof *t);
 }

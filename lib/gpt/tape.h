@@ -1,11 +1,19 @@
 /* tape.h -- remembers the operations of a forward pass, to run them backward.
  *
- * A Var is an array and its gradient. Each nn_* function (nn.h) computes its result at once through
- * t->ops and, if t->on, appends one Rec that says how to push the result's gradient into its
- * inputs. tape_backward() walks the list from its end. There is no graph and no second derivative.
+ * A Var is an array and its gradient. Each nn_* function (nn.h) appends one Rec: how its result
+ * comes from its inputs (fwd, run at once) and how the result's gradient goes into its inputs
+ * (bwd). tape_backward() walks the list from its end. There is no graph and no second derivative.
  *
- * Memory: everything a step makes lives until tape_reset(), in blocks that the tape keeps for the
- * next step; spent gradients of activations are reused within the step. After the first step of a
+ * A result that was dropped is made again by its own record as soon as somebody asks for it with
+ * tape_val(); if that record's inputs were dropped as well, they are made first. So a model decides
+ * what to keep: tape_done() says that the rest of the forward pass will not read x, whose array is
+ * then free unless some bwd reads it; tape_drop() frees it anyway, to be made again;
+ * tape_drop_since() drops a whole block (recomputation). The same operations on the same inputs
+ * give the same bits, so none of this changes a result.
+ *
+ * Memory: arrays of activations and gradients come from a pool and go back to it as soon as they
+ * are spent, each gradient and each value when its record has been walked. What tape_mem() gives
+ * lives until tape_reset(). The tape keeps all of it for the next step: after the first step of a
  * given shape nothing is allocated.
  */
 #ifndef GPT_TAPE_H
@@ -14,43 +22,64 @@
 #include "ops/ops.h"
 
 typedef struct Var {
-    Act *v, *g;                 /* value [n]; gradient of an activation, made on first use */
+    Act *v, *g;                 /* value [n], NULL while dropped; gradient, made on first use */
     real *w, *dw;               /* a parameter has these instead of g: master and its gradient
                                    (dw NULL: frozen, or no training) */
     int64_t n;
+    int rec;                    /* 1 + index of the record that makes it; 0: nothing does */
+    int need;                   /* some bwd reads the value */
 } Var;
 
 typedef struct Tape Tape;
 typedef struct Rec {
-    void (*bwd)(Tape *, struct Rec *);
+    void (*fwd)(Tape *, struct Rec *), (*bwd)(Tape *, struct Rec *);
     Var *out, *in[4];
     const void *save[3];
     int d[8];
     double f[2];
 } Rec;
+/* What a bwd reads: values of inputs, of the output. */
+enum { USES_0 = 1, USES_1 = 2, USES_2 = 4, USES_3 = 8, USES_OUT = 16 };
 
 typedef struct TapeBlock { char *p; size_t size, used; } TapeBlock;
-typedef struct TapePool { Act *p; int64_t n; } TapePool;
+typedef struct TapeArray { Act *p; int64_t n; int used; } TapeArray;
 
 struct Tape {
     const Ops *ops;
-    int on;                             /* record? */
+    int on;                             /* a backward pass will follow */
+    int recompute;                      /* models keep the inputs of blocks only */
     Rec *rec; int nrec, caprec;
     TapeBlock *block; int nblock, capblock, now;
-    TapePool *pool; int npool, cappool; /* gradients free for reuse */
+    TapeArray *array; int narray, caparray;
     Arena host;                         /* the Vars themselves */
-    size_t used, peak;                  /* bytes of device memory this step, at most in any step */
+    size_t bytes;                       /* device memory held */
     void (*on_grad)(void *arg, Var *x); void *on_grad_arg;  /* tests: x->g is complete */
 };
 
 void tape_init(Tape *t, const Ops *ops);
-void *tape_mem(Tape *t, size_t bytes); /* device memory with the life of a step; not zeroed */
-Var *tape_var(Tape *t, int64_t n);                  /* an activation of n elements; not zeroed */
-Act *tape_grad(Tape *t, Var *x);                    /* x->g, zeroed when first asked for */
-Rec *tape_rec(Tape *t, void (*bwd)(Tape *, Rec *), Var *out);
-void tape_backward(Tape *t);                        /* then the list is empty */
-void tape_reset(Tape *t);                           /* forget this step, keep the memory */
+void *tape_mem(Tape *t, size_t bytes);  /* device memory with the life of a step; not zeroed */
+void tape_backward(Tape *t);            /* then the list is empty, and the Vars are gone */
+void tape_reset(Tape *t);               /* forget this step, keep the memory */
 void tape_free(Tape *t);
+
+/* For models. */
+const Act *tape_val(Tape *t, Var *x);
+void tape_done(Tape *t, Var *x);
+void tape_drop(Tape *t, Var *x);
+void tape_drop_since(Tape *t, int nrec, const Var *keep); /* all of t->rec[nrec..] but keep */
+
+/* For nn_*: a record for a result of n elements; then, its inputs filled in, tape_run() makes the
+ * result. A fwd gets the array to write from tape_out(), or takes over that of input i, which is
+ * dropped by that: its value is in the array still. */
+Rec *tape_rec(Tape *t, int64_t n, void (*fwd)(Tape *, Rec *), void (*bwd)(Tape *, Rec *));
+Var *tape_run(Tape *t, Rec *r, int uses);
+Act *tape_out(Tape *t, Rec *r);
+Act *tape_over(Tape *t, Rec *r, int i);
+
+/* For bwd. */
+Act *tape_grad(Tape *t, Var *x);        /* x->g, zeroed when first asked for */
+/* Makes r->out's gradient that of x, if x has none yet; else 0. It is r->out's no longer. */
+int tape_pass_grad(Rec *r, Var *x);
 
 static inline Act *act_at(const Ops *ops, const Act *p, int64_t i)      /* &p[i] */
 {
