@@ -77,6 +77,8 @@ static const Opt table[] = {
             "threads; 0: all there are. Results do not depend on it"),
     OPT_STR('d', "device", &opt.device, "NAME", "auto, cpu, cuda or cuda:N"),
     OPT_CHOICE(0, "dtype", &opt.dtype, "auto|fp32", "number type of activations"),
+    OPT_FLAG(0, "recompute", &opt.recompute,
+             "keep the inputs of layers only: less memory, a third more work, the same bits"),
     OPT_LONG('s', "seed", &opt.seed, "N", 0, 9007199254740992.0, "seed of the initial weights"),
     OPT_END
 };

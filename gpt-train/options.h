@@ -33,6 +33,7 @@ typedef struct Options {
     /* machine */
     int threads;
     const char *device, *dtype;
+    int recompute;
     int64_t seed;
 } Options;
 

@@ -122,6 +122,7 @@ void plan_count(Plan *p)
     Tape t;
     tape_init(&t, ops);
     t.on = 1;
+    t.recompute = opt.recompute;
     Var *h = model_forward(m, &t, x, p->B, p->cfg.T, NULL);
     model_loss(m, &t, h, y, NULL, N, loss, 1);
     tape_backward(&t);

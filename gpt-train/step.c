@@ -18,6 +18,7 @@ void run_buffers(Run *r)
     r->dy = ops->alloc(size_mul(N, sizeof *r->dy));
     r->dloss = ops->alloc(size_mul(all, sizeof *r->dloss));
     tape_init(&r->tape, ops);
+    r->tape.recompute = opt.recompute;
     if (r->val) bpb_eval_init(&r->eval, ops, r->plan.B, r->plan.cfg.T);
 }
 
