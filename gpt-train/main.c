@@ -150,12 +150,15 @@ static void open_data(Run *r, const Json *state, const char *file, const Config 
         die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c->V,
             V);
     data_require(r->train, tok_hash(r->tok), V, c->T);
-    r->train_print = data_print(r->train);
-    if (state) state_data(r, state, file);
+    if (state) state_data(r->train, state, file);
+    uint64_t seed;
+    if (options_shuffle(&seed)) data_shuffle(r->train, seed);
     if (opt.val.n && opt.eval_every) {
         r->val = data_open(&opt.val);
         data_require(r->val, tok_hash(r->tok), V, c->T);
     }
+    if (opt.verify) data_verify(r->train);
+    else data_watch(r->train, 0);
 }
 
 /* Weights and optimizer: from the run, from --init, or new. */

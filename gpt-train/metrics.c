@@ -42,12 +42,22 @@ static void add_val(Buf *b, const Bpb *v)
     num(b, "val_loss", bpb_loss(v));
 }
 
+/* Which rows the step took, numbered over all shards. */
+static void add_rows(Buf *b, const Run *r)
+{
+    uint64_t n = (uint64_t)r->plan.rows;
+    buf_str(b, ", \"rows\": [");
+    for (uint64_t i = 0; i < n; i++)
+        buf_printf(b, "%s%" PRIu64, i ? ", " : "", data_row(r->train, r->st.pos - n + i));
+    buf_char(b, ']');
+}
+
 void metrics_step(Run *r, const StepLog *s, const Bpb *val)
 {
     Buf *b = &r->line;
     buf_clear(b);
     buf_printf(b, "{\"step\": %" PRId64, r->st.step);
-    num(b, "epoch", (double)r->st.pos / (double)r->train->head.rows);
+    num(b, "epoch", data_epochs(r->train, r->st.pos));
     buf_printf(b, ", \"tokens\": %" PRIu64, r->st.pos * (uint64_t)r->plan.cfg.T);
     num(b, "loss", s->loss);
     num(b, "lr_mult", s->lr_mult);
@@ -56,6 +66,7 @@ void metrics_step(Run *r, const StepLog *s, const Bpb *val)
     num(b, "grad_norm", s->grad_norm);
     buf_printf(b, ", \"tok_per_s\": %.1f, \"dt\": %.6f",
                s->seconds > 0 ? (double)s->tokens / s->seconds : 0, s->seconds);
+    if (opt.log_rows) add_rows(b, r);
     if (r->st.skipped) buf_printf(b, ", \"skipped_steps\": %" PRId64, r->st.skipped);
     if (val) add_val(b, val);
     end_line(r);

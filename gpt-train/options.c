@@ -1,11 +1,12 @@
 #include "options.h"
 #include "base/err.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 Options opt = {
     .depth = 12, .aspect_ratio = 64, .head_dim = 128, .vocab = 32768, .window = "SSSL",
-    .ratio = 12, .save_every = 1000, .eval_every = 250,
+    .shuffle = "0", .ratio = 12, .save_every = 1000, .eval_every = 250,
     .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02, .scalar_lr = 0.5,
     .weight_decay = 0.28, .warmup = 40, .warmdown = 0.65, .final_lr = 0.05,
     .device = "auto", .dtype = "auto",
@@ -31,6 +32,11 @@ static const Opt table[] = {
     OPT_LIST(0, "train", &opt.train, "ROWS",
              "row shard, pattern or directory to train on; repeatable"),
     OPT_LIST(0, "val", &opt.val, "ROWS", "the same, to evaluate bits per byte on"),
+    OPT_STR(0, "shuffle", &opt.shuffle, "SEED|none",
+            "random order of the rows, another one each epoch; none: as they lie"),
+    OPT_FLAG(0, "rescan", &opt.rescan, "take shards that appear later in, at the next epoch"),
+    OPT_FLAG(0, "verify", &opt.verify,
+             "check the shards' hashes before the run, not in the background"),
     OPT_HEAD("Run"),
     OPT_STR('o', "output", &opt.out, "DIR", "model directory to write"),
     OPT_FLAG(0, "resume", &opt.resume, "go on with the run saved in the output directory"),
@@ -71,6 +77,7 @@ static const Opt table[] = {
              "on N tokens of it; 0: on 8 steps' worth"),
     OPT_LONG(0, "sample-every", &opt.sample_every, "N", 0, MAX_STEPS,
              "show samples every N steps and at the end; 0: never"),
+    OPT_FLAG(0, "log-rows", &opt.log_rows, "which rows each step took, in its record"),
     OPT_LIST(0, "sample-prompt", &opt.prompts, "TEXT", "text that a sample continues; repeatable"),
     OPT_HEAD("Machine"),
     OPT_INT('j', "threads", &opt.threads, "N", 0, 4096,
@@ -95,6 +102,17 @@ static void both(const char *a, const char *b, const char *why)
     if (opt_given(a) && opt_given(b)) die_usage("--%s and --%s: %s", a, b, why);
 }
 
+int options_shuffle(uint64_t *seed)
+{
+    char *end;
+    if (!strcmp(opt.shuffle, "none")) return 0;
+    errno = 0;
+    *seed = strtoull(opt.shuffle, &end, 10);
+    if (errno || *end || opt.shuffle[0] < '0' || opt.shuffle[0] > '9')
+        die_usage("--shuffle: '%s' is neither a number nor none", opt.shuffle);
+    return 1;
+}
+
 void options_parse(int argc, char **argv)
 {
     int n = opt_parse(argc, argv,
@@ -103,6 +121,8 @@ void options_parse(int argc, char **argv)
                       "--dry-run --depth N [options]",
                       "Train a GPT on rows of tokens; one JSON object per step on stdout.", table);
     if (n) die_usage("unexpected operand '%s' (shards go to --train)", argv[1]);
+    uint64_t seed;
+    options_shuffle(&seed);
     both("resume", "init", "give one: --init starts a new run");
     both("resume", "force", "give one: --force starts a new run");
     both("steps", "target-flops", "give one horizon");

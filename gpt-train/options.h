@@ -17,6 +17,8 @@ typedef struct Options {
     const char *tok;
     /* data */
     StrList train, val;
+    const char *shuffle;                /* a seed, or "none" */
+    int rescan, verify, log_rows;
     /* run */
     const char *out, *init;
     int resume, force, dry_run, json;
@@ -41,6 +43,7 @@ extern Options opt;
 
 void options_parse(int argc, char **argv);      /* exit 2 if wrong, whatever the files hold */
 const Opt *options_find(const char *name);      /* the table's entry; name must be there */
+int options_shuffle(uint64_t *seed);            /* 0: --shuffle none */
 
 /* options_kept.c */
 void options_json(Buf *b);                      /* those that define the run, as an object */

@@ -13,7 +13,7 @@ static const Kept kept[] = {
     { "device-batch-size", 0 }, { "total-batch-size", 0 }, { "embedding-lr", 0 },
     { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "weight-decay", 0 },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
-    { "seed", 0 }, { "train", 1 }, { "val", 1 }, { "save-every", 1 }, { "eval-every", 1 },
+    { "seed", 0 }, { "shuffle", 0 }, { "rescan", 1 }, { "train", 1 }, { "val", 1 }, { "save-every", 1 }, { "eval-every", 1 },
     { "eval-tokens", 1 }, { "sample-every", 1 }, { "sample-prompt", 1 },
 };
 enum { NKEPT = sizeof kept / sizeof *kept };
@@ -28,6 +28,7 @@ static void value_json(Buf *b, const Opt *o)
 {
     const StrList *l = o->to;
     switch (o->kind) {
+    case O_FLAG: buf_str(b, *(int *)o->to ? "true" : "false"); break;
     case O_INT: buf_printf(b, "%d", *(int *)o->to); break;
     case O_LONG: buf_printf(b, "%" PRId64, *(int64_t *)o->to); break;
     case O_FLOAT: json_num(b, *(double *)o->to); break;
@@ -70,6 +71,7 @@ static int value_from(const Opt *o, const Json *j, Arena *keep)
     int64_t x;
     if (!j) return 0;
     switch (o->kind) {
+    case O_FLAG: *(int *)o->to = j->b; return j->kind == J_BOOL;
     case O_INT: case O_LONG:
         if (!json_int(j, &x) || (double)x < o->lo || (double)x > o->hi) return 0;
         if (o->kind == O_INT) *(int *)o->to = (int)x;

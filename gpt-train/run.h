@@ -10,7 +10,7 @@
  * is drawn from a stream named by the seed and its use. Nothing here depends on the clock. */
 typedef struct RunState {
     int64_t step;                   /* steps done */
-    uint64_t pos;                   /* rows taken: epoch pos / rows, row pos % rows */
+    uint64_t pos;                   /* rows taken: a position of data.h */
     int64_t skipped;                /* steps without a target that counts */
     uint64_t targets;               /* targets trained on */
     double loss_ema;                /* of the steps' losses, factor 0.9, biased to 0 at the start */
@@ -24,7 +24,6 @@ typedef struct Run {
     Model *m; Optim *o;
     Tok *tok; int has_tok;          /* the directory holds it already */
     Data *train, *val;              /* val NULL: none */
-    uint64_t train_print;           /* data_print(train) */
     Tape tape;
     int32_t *x, *y;                 /* host [B,T]: the micro-batch */
     int *dx, *dy;                   /* device, the same */
@@ -61,7 +60,11 @@ void state_json(const Run *r, Buf *b);
 /* Fills r->st from state.json; dies naming the file if it is not what it must be. The member
  * "options" is for options_restore(). */
 void state_restore(Run *r, const Json *j, const char *file);
-void state_data(const Run *r, const Json *j, const char *file);     /* dies on other rows */
+
+/* state_data.c */
+void state_data_json(const Data *d, Buf *b);
+/* Brings the shards into the order of the run that is resumed; dies on other rows. */
+void state_data(Data *d, const Json *state, const char *file);
 
 /* metrics.c: one JSON object a line, flushed */
 void metrics_config(Run *r);

@@ -27,6 +27,7 @@ static int save_first(Run *r, const char *state)
 int run_save(Run *r)
 {
     Buf b = {0};
+    data_look(r->train);                        /* nothing learnt from damaged rows is kept */
     state_json(r, &b);
     int bad = r->has_tok ? ckpt_save(opt.out, r->m, r->o, NULL, b.s) : save_first(r, b.s);
     if (!bad) r->has_tok = 1;

@@ -3,7 +3,6 @@
 #include "run.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 static void num(Buf *b, const char *key, double x)
 {
@@ -15,19 +14,18 @@ static void num(Buf *b, const char *key, double x)
 void state_json(const Run *r, Buf *b)
 {
     const RunState *s = &r->st;
-    uint64_t rows = r->train->head.rows;
+    uint64_t in;
     buf_printf(b,
                "{\n  \"version\": 1,\n  \"step\": %" PRId64 ",\n  \"rows_taken\": %" PRIu64
                ",\n  \"epoch\": %" PRIu64 ",\n  \"skipped_steps\": %" PRId64
                ",\n  \"targets\": %" PRIu64 ",\n",
-               s->step, s->pos, s->pos / rows, s->skipped, s->targets);
+               s->step, s->pos, data_epoch(r->train, s->pos, &in), s->skipped, s->targets);
     num(b, "loss_ema", s->loss_ema);
     num(b, "val_bpb", s->val_bpb);
     num(b, "best_val_bpb", s->best_bpb);
-    buf_printf(
-        b,
-        "  \"data\": {\"rows\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"},\n  \"options\": ", rows,
-        r->train_print);
+    buf_str(b, "  \"data\": ");
+    state_data_json(r->train, b);
+    buf_str(b, ",\n  \"options\": ");
     options_json(b);
     buf_str(b, "\n}");
 }
@@ -63,21 +61,4 @@ void state_restore(Run *r, const Json *j, const char *file)
     };
     if (r->st.skipped > r->st.step)
         die("%s: %" PRId64 " of %" PRId64 " steps skipped", file, r->st.skipped, r->st.step);
-}
-
-void state_data(const Run *r, const Json *j, const char *file)
-{
-    const Json *d = json_get(j, "data"), *h = d ? json_get(d, "xxh3") : NULL;
-    int64_t rows = d ? get_int(d, "rows", file) : 0;
-    if (!h || h->kind != J_STR) die("%s: 'data' is missing or has no xxh3", file);
-    if ((uint64_t)rows != r->train->head.rows)
-        die("--train: %" PRIu64 " rows, but the run in %s has %" PRId64
-            ": a resume needs the same data in the same order",
-            r->train->head.rows, file, rows);
-    char *now = xasprintf("%016" PRIx64, r->train_print);
-    if (!json_is_str(h, now))
-        die("--train: rows %s, but the run in %s has %s: a resume needs the same data in the same "
-            "order",
-            now, file, h->s);
-    free(now);
 }

@@ -36,16 +36,21 @@ static void micro_step(Run *r, int64_t i, uint64_t valid)
     tape_backward(&r->tape);
 }
 
+/* A row's shard and number there, with the epoch: where to look for what is wrong. */
+static char *name_row(const Run *r, uint64_t pos)
+{
+    uint64_t in, in_epoch, epoch = data_epoch(r->train, pos, &in_epoch);
+    const char *file = data_where(r->train, data_row(r->train, pos), &in);
+    return xasprintf("%s row %" PRIu64 " (epoch %" PRIu64 ")", file, in, epoch);
+}
+
 _Noreturn static void not_finite(const Run *r, const char *what, double x)
 {
     size_t T = (size_t)r->plan.cfg.T, bad = 0, n = (size_t)r->plan.rows * T;
     while (bad < n && isfinite(r->loss[bad])) bad++;
-    uint64_t rows = r->train->head.rows, in = 0, pos = r->st.pos + (bad < n ? bad / T : 0);
-    const char *file = data_where(r->train, data_row(r->train, pos), &in);
-    die("step %" PRId64 ": the %s is %g, %s %s row %" PRIu64 " (rows %" PRIu64 " to %" PRIu64
-        " of epoch %" PRIu64 "); the last checkpoint saved in %s stays",
-        r->st.step + 1, what, x, bad < n ? "first in" : "from", file, in, r->st.pos % rows,
-        (r->st.pos + (uint64_t)r->plan.rows - 1) % rows, r->st.pos / rows, opt.out);
+    char *row = name_row(r, r->st.pos + (bad < n ? bad / T : 0));
+    die("step %" PRId64 ": the %s is %g, %s %s; the last checkpoint saved in %s stays",
+        r->st.step + 1, what, x, bad < n ? "first in" : "from", row, opt.out);
 }
 
 static double mean_loss(const Run *r, uint64_t valid)
@@ -57,6 +62,21 @@ static double mean_loss(const Run *r, uint64_t valid)
     return sum / (double)valid;
 }
 
+/* Shards that have come since are taken in where an epoch begins within this step. The run is saved
+ * before: one of them may be of another tokenizer, and ends it. */
+static void rescan(Run *r)
+{
+    uint64_t end = r->st.pos + (uint64_t)r->plan.rows, p = data_boundary(r->train, r->st.pos);
+    for (; p < end; p = data_boundary(r->train, p + 1)) {
+        if (!data_unseen(r->train)) continue;
+        run_save(r);
+        int n = data_grow(r->train, p);
+        if (n)
+            note(1, "epoch %" PRIu64 ": %d shards more, %" PRIu64 " rows in all",
+                 r->train->span[r->train->nspan - 1].epoch, n, r->train->head.rows);
+    }
+}
+
 int run_step(Run *r, StepLog *s)
 {
     const Plan *p = &r->plan;
@@ -66,6 +86,8 @@ int run_step(Run *r, StepLog *s)
                     .lr_mult = sched_lr(it, n, opt.warmup, opt.warmdown, opt.final_lr),
                     .momentum = sched_momentum(it, n, opt.warmdown),
                     .weight_decay = sched_weight_decay(it, n, p->a.weight_decay_scaled) };
+    data_look(r->train);
+    if (opt.rescan) rescan(r);
     uint64_t valid = data_valid(r->train, r->st.pos, (uint64_t)p->rows, r->x, r->y);
     if (valid) {
         model_zero_grad(r->m);

@@ -13,5 +13,8 @@ uint64_t rng_u64(Rng *r);
 uint64_t rng_below(Rng *r, uint64_t n);     /* uniform in [0, n), without bias; n > 0 */
 double rng_uniform(Rng *r);                 /* [0, 1), 53 bits */
 double rng_normal(Rng *r);                  /* mean 0, deviation 1 (Box-Muller, one per call) */
+/* Where i < n goes in a random order of [0, n) that seed and stream name: a bijection, computed
+ * without the order ever being in memory. */
+uint64_t rng_order(uint64_t seed, uint64_t stream, uint64_t n, uint64_t i);
 
 #endif

@@ -1,73 +1,8 @@
-#include "gpt/data.h"
-#include <dirent.h>
-#include <errno.h>
-#include <glob.h>
+#include "gpt/data_int.h"
+#include "base/rng.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-typedef struct Paths { char **s; size_t n, cap; } Paths;
-
-static void paths_add(Paths *v, char *s)
-{
-    if (v->n == v->cap) {
-        v->cap = v->cap ? 2 * v->cap : 16;
-        v->s = xreallocarray(v->s, v->cap, sizeof *v->s);
-    }
-    v->s[v->n++] = s;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void add_dir(Paths *v, const char *dir)
-{
-    size_t from = v->n, len = strlen(dir);
-    DIR *d = opendir(dir);
-    if (!d) die("%s:", dir);
-    for (struct dirent *e; errno = 0, (e = readdir(d)); ) {
-        size_t n = strlen(e->d_name);
-        if (n > 5 && e->d_name[0] != '.' && !strcmp(e->d_name + n - 5, ".rows"))
-            paths_add(v, xasprintf("%s%s%s", dir, dir[len - 1] == '/' ? "" : "/", e->d_name));
-    }
-    if (errno) die("%s:", dir);
-    closedir(d);
-    if (v->n == from) die("%s: no *.rows in this directory", dir);
-    qsort(v->s + from, v->n - from, sizeof *v->s, by_bytes);
-}
-
-static void add_glob(Paths *v, const char *pattern)
-{
-    size_t from = v->n;
-    glob_t g = {0};
-    int r = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &g);
-    if (r == GLOB_NOMATCH) die("%s: matches no file", pattern);
-    if (r) die("%s: cannot be expanded", pattern);
-    for (size_t i = 0; i < g.gl_pathc; i++) paths_add(v, xstrdup(g.gl_pathv[i]));
-    globfree(&g);
-    qsort(v->s + from, v->n - from, sizeof *v->s, by_bytes);
-}
-
-static Paths expand(const StrList *spec)
-{
-    Paths v = {0};
-    for (int i = 0; i < spec->n; i++) {
-        const char *s = spec->s[i];
-        struct stat st;
-        if (!stat(s, &st)) {
-            if (S_ISDIR(st.st_mode)) add_dir(&v, s);
-            else paths_add(&v, xstrdup(s));
-        } else if (strpbrk(s, "*?[")) {
-            add_glob(&v, s);
-        } else {
-            die("%s:", s);
-        }
-    }
-    return v;
-}
 
 static void agree(const char *path, const RowHead *h, const char *path0, const RowHead *h0)
 {
@@ -84,49 +19,59 @@ static void agree(const char *path, const RowHead *h, const char *path0, const R
             h0->masks ? "with" : "without");
 }
 
+/* Opens the file at path as the next shard, unless it has no rows. Takes path over. */
+static void add_shard(Data *d, char *path, const char *path0)
+{
+    RowHead h;
+    Rows *r = rows_open(path, &h);
+    if (!d->head.T) d->head = h;
+    agree(path, &h, path0, &d->head);
+    if (h.rows == 0) {
+        rows_unmap(r);
+        free(path);
+        return;
+    }
+    size_t n = (size_t)d->n;
+    d->shard = xreallocarray(d->shard, n + 1, sizeof *d->shard);
+    d->path = xreallocarray(d->path, n + 1, sizeof *d->path);
+    d->first = xreallocarray(d->first, n + 2, sizeof *d->first);
+    d->shard[n] = r;
+    d->path[n] = path;
+    if (n == 0) d->first[0] = 0;
+    d->first[n + 1] = d->first[n] + h.rows;
+    d->n++;
+}
+
 Data *data_open(const StrList *spec)
 {
-    Paths v = expand(spec);
+    Paths v = paths_expand(spec);
     Data *d = xcalloc(1, sizeof *d);
-    d->shard = xcalloc(v.n + 1, sizeof *d->shard);
-    d->path = xcalloc(v.n + 1, sizeof *d->path);
-    d->first = xcalloc(v.n + 1, sizeof *d->first);
-    RowHead h0 = {0};
-    for (size_t i = 0; i < v.n; i++) {
-        RowHead h;
-        Rows *r = rows_open(v.s[i], &h);
-        if (i == 0) d->head = h0 = h;
-        agree(v.s[i], &h, v.s[0], &h0);
-        if (h.rows == 0) {
-            rows_unmap(r);
-            if (i) free(v.s[i]);
-            continue;
-        }
-        d->shard[d->n] = r;
-        d->path[d->n++] = v.s[i];
-        d->first[d->n] = d->first[d->n - 1] + h.rows;
-    }
-    d->head.rows = d->first[d->n];
-    if (d->head.rows == 0) {
-        if (v.n == 0) die("no shards");
+    if (v.n == 0) die("no shards");
+    d->spec.s = xcalloc((size_t)spec->n, sizeof *d->spec.s);
+    for (; d->spec.n < spec->n; d->spec.n++) d->spec.s[d->spec.n] = xstrdup(spec->s[d->spec.n]);
+    for (size_t i = 0; i < v.n; i++) add_shard(d, xstrdup(v.s[i]), v.s[0]);
+    if (d->n == 0)
         die("%s%s: no rows (a row is %" PRIu64 " tokens)", v.s[0], v.n > 1 ? " and the others" : "",
-            (uint64_t)h0.T + 1);
-    }
-    if (d->path[0] != v.s[0]) free(v.s[0]);
-    free(v.s);
+            (uint64_t)d->head.T + 1);
+    data_spans(d, &(DataSpan){ .n = d->n }, 1);
+    paths_free(&v);
     return d;
 }
 
 void data_free(Data *d)
 {
     if (!d) return;
+    data_unwatch(d);
     for (int i = 0; i < d->n; i++) {
         rows_unmap(d->shard[i]);
         free(d->path[i]);
     }
+    for (int i = 0; i < d->spec.n; i++) free((char *)(uintptr_t)d->spec.s[i]);
+    free(d->spec.s);
     free(d->shard);
     free(d->path);
     free(d->first);
+    free(d->span);
     free(d);
 }
 
@@ -142,10 +87,126 @@ void data_require(const Data *d, uint64_t tok_hash, int vocab, int T)
         die("%s: rows of T %" PRIu32 ", but the model's is %d", d->path[0], d->head.T, T);
 }
 
+/* ---- order */
+
+void data_shuffle(Data *d, uint64_t seed)
+{
+    d->shuffled = true;
+    d->seed = seed;
+}
+
+static const DataSpan *span_at(const Data *d, uint64_t pos)
+{
+    const DataSpan *s = &d->span[d->nspan - 1];
+    while (s->pos > pos) s--;
+    return s;
+}
+
+uint64_t data_epoch(const Data *d, uint64_t pos, uint64_t *in)
+{
+    const DataSpan *s = span_at(d, pos);
+    *in = (pos - s->pos) % s->rows;
+    return s->epoch + (pos - s->pos) / s->rows;
+}
+
+double data_epochs(const Data *d, uint64_t pos)
+{
+    const DataSpan *s = span_at(d, pos);
+    return (double)s->epoch + (double)(pos - s->pos) / (double)s->rows;
+}
+
 uint64_t data_row(const Data *d, uint64_t pos)
 {
-    return pos % d->head.rows;
+    static const uint64_t stream = 0x73687566666c65;        /* "shuffle" */
+    uint64_t in, epoch = data_epoch(d, pos, &in);
+    return d->shuffled ? rng_order(d->seed, stream + epoch, span_at(d, pos)->rows, in) : in;
 }
+
+uint64_t data_boundary(const Data *d, uint64_t pos)
+{
+    uint64_t in;
+    data_epoch(d, pos, &in);
+    return in || pos == 0 ? pos - in + span_at(d, pos)->rows : pos;
+}
+
+/* ---- shards that come and go */
+
+void data_spans(Data *d, const DataSpan *span, int n)
+{
+    d->span = xreallocarray(d->span, (size_t)n, sizeof *span);
+    d->nspan = n;
+    for (int i = 0; i < n; i++) {
+        d->span[i] = span[i];
+        d->span[i].rows = d->first[span[i].n];
+    }
+    d->head.rows = d->span[n - 1].rows;
+}
+
+/* The paths of spec that are not d's yet, in order; a file without rows is one of them each time. */
+static Paths unseen(const Data *d)
+{
+    Paths v = paths_expand(&d->spec);
+    size_t n = 0;
+    for (size_t i = 0; i < v.n; i++) {
+        int k = 0;
+        while (k < d->n && strcmp(d->path[k], v.s[i])) k++;
+        if (k == d->n) v.s[n++] = v.s[i];
+        else free(v.s[i]);
+    }
+    v.n = n;
+    return v;
+}
+
+int data_unseen(const Data *d)
+{
+    Paths v = unseen(d);
+    int n = d->n - d->span[d->nspan - 1].n + (int)v.n;
+    paths_free(&v);
+    return n;
+}
+
+int data_grow(Data *d, uint64_t pos)
+{
+    Paths v = unseen(d);
+    int had = d->n, used = d->span[d->nspan - 1].n;
+    uint64_t in;
+    for (size_t i = 0; i < v.n; i++) add_shard(d, xstrdup(v.s[i]), d->path[0]);
+    paths_free(&v);
+    if (d->n > had) data_watch(d, had);
+    if (d->n == used) return 0;
+    DataSpan next = { .pos = pos, .epoch = data_epoch(d, pos, &in), .rows = d->first[d->n],
+                      .n = d->n };
+    d->span = xreallocarray(d->span, (size_t)d->nspan + 1, sizeof next);
+    d->span[d->nspan++] = next;
+    d->head.rows = next.rows;
+    return d->n - used;
+}
+
+static void swap_shards(Data *d, int a, int b)
+{
+    Rows *r = d->shard[a];
+    char *p = d->path[a];
+    d->shard[a] = d->shard[b];
+    d->path[a] = d->path[b];
+    d->shard[b] = r;
+    d->path[b] = p;
+}
+
+/* The shards not named keep their order among themselves: each is moved down, not swapped away. */
+int data_arrange(Data *d, const uint64_t *hash, int n)
+{
+    int i = 0;
+    for (; i < n; i++) {
+        int k = i;
+        while (k < d->n && rows_hash(d->shard[k]) != hash[i]) k++;
+        if (k == d->n) break;
+        for (; k > i; k--) swap_shards(d, k, k - 1);
+    }
+    for (int k = 0; k < d->n; k++) d->first[k + 1] = d->first[k] + rows_count(d->shard[k]);
+    return i;
+}
+
+/* ---- rows */
 
 static int shard_of(const Data *d, uint64_t r)
 {
@@ -199,25 +260,4 @@ const char *data_where(const Data *d, uint64_t r, uint64_t *in_shard)
     int i = shard_of(d, r);
     *in_shard = r - d->first[i];
     return d->path[i];
-}
-
-uint64_t data_print(const Data *d)
-{
-    Buf b = {0};
-    size_t T = d->head.T;
-    int32_t *x = xreallocarray(NULL, T, sizeof *x), *y = xreallocarray(NULL, T, sizeof *y);
-    for (int i = 0; i < d->n; i++) {
-        uint64_t row[2] = { d->first[i], d->first[i + 1] - 1 };
-        buf_u64(&b, row[1] - row[0] + 1);
-        for (int k = 0; k < 2; k++) {
-            get(d, row[k], x, y);
-            buf_u64(&b, xxh3(x, T * sizeof *x));
-            buf_u64(&b, xxh3(y, T * sizeof *y));
-        }
-    }
-    uint64_t h = xxh3(b.s, b.n);
-    buf_free(&b);
-    free(x);
-    free(y);
-    return h;
 }

@@ -230,6 +230,11 @@ const char *rows_name(const Rows *f)
     return f->name;
 }
 
+uint64_t rows_count(const Rows *f)
+{
+    return f->head.rows;
+}
+
 static const uint8_t *row_at(const Rows *f, uint64_t r)
 {
     assert(r < f->head.rows);
@@ -265,16 +270,41 @@ void rows_raw(const Rows *f, uint64_t r, uint32_t *id, uint8_t *mask)
     else memset(mask, 1, n);
 }
 
+uint64_t rows_hash(const Rows *f)
+{
+    return get_u64(f->map + f->size - FOOT + 16);
+}
+
+uint64_t rows_blocks(const Rows *f)
+{
+    return f->blocks;
+}
+
+/* How many rows block b has: the last may be shorter. */
+static uint64_t block_rows(const Rows *f, uint64_t b)
+{
+    uint64_t left = f->head.rows - b * f->per_block;
+    return left < f->per_block ? left : f->per_block;
+}
+
+bool rows_block_good(const Rows *f, uint64_t b)
+{
+    const uint8_t *hash = f->map + HEAD + f->head.rows * f->bytes + 8 * b;
+    return xxh3(row_at(f, b * f->per_block), (size_t)(block_rows(f, b) * f->bytes)) ==
+           get_u64(hash);
+}
+
+void rows_block_bad(const Rows *f, uint64_t b)
+{
+    uint64_t row = b * f->per_block;
+    die("%s: rows %llu to %llu are damaged (block %llu: its hash differs)", f->name, (ull)row,
+        (ull)(row + block_rows(f, b) - 1), (ull)b);
+}
+
 void rows_verify(const Rows *f)
 {
-    const uint8_t *hash = f->map + HEAD + f->head.rows * f->bytes;
-    for (uint64_t b = 0; b < f->blocks; b++) {
-        uint64_t row = b * f->per_block, left = f->head.rows - row;
-        uint64_t n = left < f->per_block ? left : f->per_block;
-        if (xxh3(row_at(f, row), (size_t)(n * f->bytes)) != get_u64(hash + 8 * b))
-            die("%s: rows %llu to %llu are damaged (their hash differs)", f->name, (ull)row,
-                (ull)(row + n - 1));
-    }
+    for (uint64_t b = 0; b < f->blocks; b++)
+        if (!rows_block_good(f, b)) rows_block_bad(f, b);
 }
 
 void rows_unmap(Rows *f)

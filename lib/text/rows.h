@@ -30,6 +30,7 @@ void rows_discard(RowWriter *w);                /* the file never was */
 typedef struct Rows Rows;                       /* read-only: one may serve all threads */
 Rows *rows_open(const char *path, RowHead *h);  /* mmapped; "-" is not possible */
 const char *rows_name(const Rows *f);
+uint64_t rows_count(const Rows *f);
 /* Row r as training input and target: x[t] = row[t], y[t] = row[t+1], or -1 where the mask of
  * row[t+1] is 0. x and y hold T each. Thread-safe. Ids are checked: one >= vocab dies naming shard
  * and row. */
@@ -37,7 +38,13 @@ void rows_get(const Rows *f, uint64_t r, int32_t *x, int32_t *y);
 /* The same row as it was written: T+1 ids and, if mask is not NULL, T+1 mask bytes (all 1 in a
  * shard without masks). */
 void rows_raw(const Rows *f, uint64_t r, uint32_t *id, uint8_t *mask);
-void rows_verify(const Rows *f);
+/* A number that names all the shard holds: the hash in its trailer, over the hashes of its blocks. */
+uint64_t rows_hash(const Rows *f);
+/* Block b of rows_blocks(): does its hash agree? Thread-safe. */
+uint64_t rows_blocks(const Rows *f);
+bool rows_block_good(const Rows *f, uint64_t b);
+void rows_verify(const Rows *f);                /* every block; dies naming the first bad one */
+_Noreturn void rows_block_bad(const Rows *f, uint64_t b);       /* the same, about block b */
 void rows_unmap(Rows *f);
 
 /* Dies "FILE: why" unless h, found in `name`, goes with `want`, found in `first`: tokenizer, T,

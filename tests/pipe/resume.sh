@@ -36,9 +36,12 @@ ok "a finished run resumed is left as it is" "gpt-train -q -j 1 --resume -o $dir
 ok "options that agree may be said again" "go five --resume && same one five"
 says 2 "--matrix-lr: 0.03, but" "an option that disagrees is refused" "go five --resume --matrix-lr 0.03"
 says 2 "--steps: 500, but" "  another horizon" "gpt-train --resume --steps 500 -o $dir/five"
-says 1 "but the run in" "  other data" "gpt-train -q -j 1 --resume -o $dir/five --train $dir/a-00000.rows"
-says 1 "but the run in" "  the same rows in another order" \
-    "gpt-train -q -j 1 --resume -o $dir/five --train $dir/a-00001.rows --train $dir/a-00000.rows"
+says 1 "a-00001.rows (10 rows) is not there or has changed" "  other data" "gpt-train -q -j 1 --resume -o $dir/five --train $dir/a-00000.rows"
+cp "$dir/a-00000.rows" "$dir/more.rows"
+says 1 "more.rows is not one of the" "  more data" "gpt-train -q -j 1 --resume -o $dir/five --train $dir/a-[0-9]*.rows --train $dir/more.rows"
+mkdir "$dir/moved"; j=9; for f in $(set +f; echo "$dir"/a-[0-9]*.rows); do cp "$f" "$dir/moved/$j.rows"; j=$((j-1)); done
+ok "the same shards under other names, in another order" \
+    "gpt-train $opts -o $dir/named --stop-at $k >/dev/null && gpt-train -q -j 1 --resume -o $dir/named --train $dir/moved >$dir/n.jsonl && cmp $dir/one/model.safetensors $dir/named/model.safetensors && cmp $dir/one/optimizer-0.safetensors $dir/named/optimizer-0.safetensors"
 
 # a signal: saved, told by the exit status, and nothing lost
 ( exec timeout -s TERM 1 gpt-train $opts --steps 100000 -o "$dir/six" ) >"$dir/six.jsonl" 2>/dev/null

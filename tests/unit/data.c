@@ -75,13 +75,11 @@ static void test_patterns(void)
 {
     Data *d = open1(at("[ab].rows"));
     ok(d->n == 2 && d->head.rows == 9, "a pattern");
-    uint64_t one = data_print(d);
     data_free(d);
     d = open2(at("b.rows"), at("a.rows"));
     int32_t x[T], y[T];
     data_get(d, 0, x, y);
     ok(x[0] == 4 && d->head.rows == 9, "two shards, in the order given");
-    ok(data_print(d) != one, "another order is other data");
     data_free(d);
     d = open1(at("[z].rows"));
     ok(d->head.rows == 2, "a name that exists is no pattern");
@@ -97,6 +95,137 @@ static void test_masks(void)
     ok(data_batch(d, 0, 8, x, y) == want, "targets counted in a batch");
     ok(data_valid(d, 0, 8, x, y) == want, "and without keeping it");
     ok(data_valid(d, 0, 1, x, y) == 0, "a row without any");
+    data_free(d);
+}
+
+/* Marks in seen[] the rows at positions [pos, end); false if one comes twice. */
+static int take(const Data *d, uint64_t pos, uint64_t end, char *seen)
+{
+    int once = 1;
+    for (; pos < end; pos++) once &= !seen[data_row(d, pos)]++;
+    return once;
+}
+
+static void test_shuffle(void)
+{
+    Data *d = open1(dir), *again = open1(dir), *other = open1(dir);
+    data_shuffle(d, 5);
+    data_shuffle(again, 5);
+    data_shuffle(other, 6);
+    int once = 1, same = 1, moved = 0, differ = 0, n = (int)d->head.rows;
+    for (int e = 0; e < 20; e++) {
+        char seen[16] = {0};
+        once &= take(d, (uint64_t)(e * n), (uint64_t)((e + 1) * n), seen);
+        for (int i = 0; i < n; i++) {
+            uint64_t p = (uint64_t)(e * n + i);
+            same &= data_row(d, p) == data_row(again, p);
+            moved += data_row(d, p) != data_row(d, (uint64_t)i);
+            differ += data_row(d, p) != data_row(other, p);
+        }
+    }
+    ok(once, "shuffled: an epoch takes every row once");
+    ok(same && moved > 10 * n && differ > 10 * n, "the order depends on seed and epoch alone");
+    data_free(d); data_free(again); data_free(other);
+}
+
+/* Two ranks of one micro-batch take what one rank takes in two. */
+static void test_ranks(void)
+{
+    Data *d = open1(dir);
+    int32_t x[6 * T], y[6 * T], x2[6 * T], y2[6 * T];
+    data_shuffle(d, 1);
+    data_batch(d, 6, 6, x, y);
+    for (int i = 0; i < 3; i++)
+        data_batch(d, data_turn(6, i, 2, 0, 1), 2, x2 + 2 * i * T, y2 + 2 * i * T);
+    ok(!memcmp(x, x2, sizeof x) && !memcmp(y, y2, sizeof y), "one rank: turns follow each other");
+    for (int rank = 0; rank < 3; rank++)
+        data_batch(d, data_turn(6, 0, 2, rank, 3), 2, x2 + 2 * rank * T, y2 + 2 * rank * T);
+    ok(!memcmp(x, x2, sizeof x) && !memcmp(y, y2, sizeof y), "three ranks: each its own rows");
+    data_free(d);
+}
+
+/* Shards that come in the middle of the second epoch take part from the third on, and a program
+ * that starts then, with what was noted, goes on in the same order. */
+static void test_grow(void)
+{
+    RowHead h = { .vocab = V, .bos = UINT32_MAX, .T = T, .tok_hash = 0xabc };
+    make("g/k.rows", h, 0, 4);
+    make("g/m.rows", h, 4, 3);
+    Data *d = open1(at("g"));
+    data_shuffle(d, 3);
+    ok(data_boundary(d, 0) == 7 && data_boundary(d, 7) == 7 && data_boundary(d, 8) == 14,
+       "where epochs begin");
+    ok(data_unseen(d) == 0 && data_grow(d, 7) == 0 && d->nspan == 1, "nothing new");
+    make("g/a.rows", h, 7, 5);              /* sorts before the others */
+    make("g/z.rows", h, 12, 0);
+    ok(data_unseen(d) == 2 && data_grow(d, 14) == 1, "a shard appears, and one without rows");
+    ok(d->head.rows == 12 && d->nspan == 2 && d->span[1].epoch == 2, "and counts from epoch 2 on");
+    char seen[12] = {0}, first[12] = {0};
+    ok(take(d, 14, 26, seen) && take(d, 7, 14, first) && !memchr(first + 7, 1, 5),
+       "each row once; what came before stays");
+    uint64_t in, hash[3], row[40];
+    ok(data_epoch(d, 13, &in) == 1 && in == 6 && data_epoch(d, 14, &in) == 2 && in == 0 &&
+           data_epoch(d, 26, &in) == 3 && in == 0 && data_epochs(d, 20) == 2.5,
+       "epochs of two lengths");
+    for (int i = 0; i < 3; i++) hash[i] = rows_hash(d->shard[i]);
+    for (uint64_t p = 0; p < 40; p++) row[p] = data_row(d, p);
+    Data *e = open1(at("g"));
+    data_shuffle(e, 3);
+    ok(strstr(e->path[0], "a.rows") && data_arrange(e, hash, 3) == 3, "by hash, in the old order");
+    data_spans(e, d->span, d->nspan);
+    int same = 1;
+    int32_t x[T], y[T], x2[T], y2[T];
+    for (uint64_t p = 0; p < 40; p++) {
+        data_get(d, p, x, y);
+        data_get(e, p, x2, y2);
+        same &= data_row(e, p) == row[p] && !memcmp(x, x2, sizeof x) && !memcmp(y, y2, sizeof y);
+    }
+    ok(same, "the same rows at every position");
+    hash[1]++;
+    ok(data_arrange(e, hash, 3) == 1, "a shard that is not there");
+    data_free(d); data_free(e);
+}
+
+static void flip(const char *path, long at_byte)
+{
+    FILE *f = fopen(path, "r+");
+    if (!f || fseek(f, at_byte, SEEK_SET)) abort();
+    int c = fgetc(f);
+    fseek(f, at_byte, SEEK_SET);
+    fputc(c ^ 1, f);
+    fclose(f);
+}
+
+static void try_verify(void *arg) { data_verify(arg); }
+static void try_watch(void *arg)
+{
+    Data *d = arg;
+    data_watch(d, 0);
+    for (int i = 0; i < 1000; i++) {
+        data_look(d);
+        usleep(10000);
+    }
+}
+static void try_grow(void *arg) { data_grow(arg, 4); }
+
+static void test_damage(void)
+{
+    RowHead h = { .vocab = V, .bos = UINT32_MAX, .T = T, .tok_hash = 0xabc };
+    make("v/a.rows", h, 0, 4);
+    make("v/b.rows", h, 4, 5);
+    Data *d = open1(at("v"));
+    data_verify(d);
+    data_watch(d, 0);
+    data_watch(d, 1);
+    data_look(d);
+    data_unwatch(d);
+    flip(at("v/b.rows"), 60);
+    ok(dies(1, "v/b.rows: rows 0 to 4 are damaged (block 0", try_verify, d), "a damaged block");
+    ok(dies(1, "v/b.rows: rows 0 to 4 are damaged (block 0", try_watch, d), "found by the thread");
+    RowHead hash = h;
+    hash.tok_hash++;
+    make("v/c.rows", hash, 0, 1);
+    ok(dies(1, "v/c.rows: made with tokenizer", try_grow, d), "a new shard of another tokenizer");
     data_free(d);
 }
 
@@ -134,8 +263,8 @@ static void test_refusals(void)
 int main(void)
 {
     if (!mkdtemp(dir)) return 1;
-    const char *sub[] = { "x", "m", "none" };
-    for (int i = 0; i < 3; i++) if (mkdir(at(sub[i]), 0777)) return 1;
+    const char *sub[] = { "x", "m", "none", "g", "v" };
+    for (int i = 0; i < 5; i++) if (mkdir(at(sub[i]), 0777)) return 1;
     RowHead h = { .vocab = V, .bos = UINT32_MAX, .T = T, .tok_hash = 0xabc };
     make("a.rows", h, 0, 4);
     make("b.rows", h, 4, 5);
@@ -157,10 +286,14 @@ int main(void)
     rows_close(w);
 
     test_order();
+    test_shuffle();
+    test_ranks();
     make("[z].rows", h, 0, 2);
     test_patterns();
     test_masks();
     test_refusals();
+    test_grow();
+    test_damage();
     char *rm = xasprintf("rm -rf %s", dir);
     if (system(rm)) return 1;
     free(rm);

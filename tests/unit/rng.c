@@ -10,6 +10,43 @@ static double chi(const int *count, int k, double total)
     return (x - (k - 1)) / sqrt(2.0 * (k - 1));
 }
 
+/* Every order of few elements is a bijection and every element may come anywhere; large n too. */
+static void test_order(void)
+{
+    int once = 1;
+    for (uint64_t n = 1; n <= 300; n++) {
+        char seen[300] = {0};
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t k = rng_order(9, n, n, i);
+            once &= k < n && !seen[k]++;
+        }
+    }
+    ok(once, "rng_order: a bijection for every n to 300");
+    int first[5] = {0}, pair[6] = {0}, total = 30000;
+    for (int s = 0; s < total; s++) {
+        uint64_t a = rng_order((uint64_t)s, 0, 5, 0);
+        first[a]++;
+        uint64_t x = rng_order((uint64_t)s, 1, 3, 0), y = rng_order((uint64_t)s, 1, 3, 1);
+        pair[x * 2 + (y > x ? y - 1 : y)]++;
+    }
+    ok(fabs(chi(first, 5, total)) < 5 && fabs(chi(pair, 6, total)) < 5,
+       "  uniform over seeds: %.2f, %.2f", chi(first, 5, total), chi(pair, 6, total));
+    const uint64_t large[] = { 1u << 31, 5000000000u, (1ull << 40) + 1, UINT64_MAX };
+    int in = 1;
+    double ups = 0;
+    for (int k = 0; k < 4; k++) {
+        uint64_t last = 0;
+        for (uint64_t i = 0; i < 4000; i++) {
+            uint64_t x = rng_order(1, 2, large[k], large[k] / 4000 * i);
+            in &= x < large[k];
+            ups += x > last;
+            last = x;
+        }
+    }
+    ok(in && fabs(ups / 16000 - 0.5) < 0.02, "  beyond 32 bits, in no order (%.3f up)", ups / 16000);
+    ok(rng_order(42, 7, 1000, 3) == 389, "  the order does not change (runs depend on it)");
+}
+
 int main(void)
 {
     Rng r = { { 1, 2, 3, 4 } }, q;
@@ -68,5 +105,6 @@ int main(void)
        "normal: mean %.4f, variance %.4f, kurtosis %.4f", m / n, v / n, k / n);
     ok(fabs(tail - 0.0026998 * n) < 5 * sqrt(0.0027 * n), "normal: %d beyond three deviations",
         tail);
+    test_order();
     return done();
 }

@@ -38,7 +38,7 @@ static int run(const char *rows, const char *out, const char *more)
 {
     char *s = xasprintf("cd %s && gpt-train -q -j 1 --depth 3 --aspect-ratio 16 --head-dim 16 -t "
                         "a.tok --train %s -o %s "
-                        "--warmup-steps 0 %s >%s.jsonl 2>%s.err",
+                        "--warmup-steps 0 --shuffle none %s >%s.jsonl 2>%s.err",
                         dir, rows, out, more, out, out);
     int r = system(s);
     free(s);
