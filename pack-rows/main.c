@@ -55,14 +55,13 @@ static void job_begin(Job *j, const TokenHead *h, const char *name)
     j->first = name;
     if (sft && !h->masks)
         die("%s: has no loss masks, which --sft needs (tok-encode --chat writes them)", name);
-    if (sft && h->bos == UINT32_MAX)
-        die("%s: its tokenizer has no <|bos|>, with which --sft pads", name);
     if (keep_tails && h->bos == UINT32_MAX)
         die("%s: its tokenizer has no <|bos|>, with which --keep-tails begins a tail", name);
     RowHead rh = { .vocab = h->vocab, .bos = h->bos, .T = (uint32_t)T, .masks = h->masks,
                    .tok_hash = h->tok_hash };
     j->shards = shards_new(output, &rh, (uint64_t)shard_rows, force);
-    PackOpt o = { .T = (uint32_t)T, .bos = h->bos, .sft = sft, .masks = h->masks,
+    /* Padding has mask 0 and stands last in its row, where nothing sees it: any token will do. */
+    PackOpt o = { .T = (uint32_t)T, .bos = sft && h->bos == UINT32_MAX ? 0 : h->bos, .sft = sft, .masks = h->masks,
                   .keep_tails = keep_tails,
                   .buffer = buffer ? (uint32_t)buffer : sft ? 100 : 1000,
                   .drop_long = strcmp(longs, "drop") == 0 };

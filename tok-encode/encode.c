@@ -79,6 +79,7 @@ static void batch_free(Batch *b)
 {
     buf_free(&b->in.b);
     tokout_free(&b->out);
+    chatids_free(&b->chat);
     free(b->len);
 }
 

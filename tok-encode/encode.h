@@ -7,6 +7,7 @@
 #ifndef TOK_ENCODE_ENCODE_H
 #define TOK_ENCODE_ENCODE_H
 #include "base/progress.h"
+#include "text/chat.h"
 #include "text/docs.h"
 #include "text/enc.h"
 #include <stdbool.h>
@@ -21,12 +22,15 @@ typedef struct Encode {
     int threads, invalid;       /* DOCS_STRICT, DOCS_REPLACE */
     int bos, eos;               /* ids, -1: none */
     int special;                /* names of special tokens in text */
+    bool chats, completion;     /* conversations in, with loss masks; without their last answer */
+    ChatKind template;
     int64_t max_tokens;         /* 0: all */
     int64_t shard_size;         /* tokens after which another output file begins; 0: none */
     int shards;                 /* output files that take turns; 0: one, named `output` */
     size_t block;               /* bytes in a batch */
     /* what came of it */
     uint64_t documents, bytes, tokens, cut, replaced;
+    uint64_t counting, counting_cut;    /* tokens of mask 1: written, cut */
 } Encode;
 
 /* Encode files[0..n), or stdin if there are none. Dies on bad input and if there is no document. */
@@ -43,6 +47,7 @@ typedef struct Batch {
     bool part, first, last;     /* part of one text; its first, its last */
     uint64_t at;                /* part: of plain text: byte of the file; else the line */
     TokOut out;
+    ChatIds chat;               /* conversations: in place of out */
     size_t *len; size_t docs, cap;      /* tokens of each document; a part is one */
     uint64_t bytes, cut, bad;
     DocError err;               /* why: no more after the documents that are here */

@@ -10,7 +10,7 @@
 
 enum { HUGE = 8 };              /* blocks: lines past this are given out in parts */
 
-const char no_chat[] = "has \"messages\": conversations cannot be encoded yet";
+const char no_chat[] = "has \"messages\" and no \"text\": conversations need --chat";
 
 struct Feed {
     const Encode *e;
@@ -152,7 +152,7 @@ static bool next_lines(Feed *f, Batch *b)
             return true;
         }
         if (!docs_block(f->docs, &b->in, f->e->block)) return false;
-        if (b->in.b.n / HUGE <= f->e->block) return true;
+        if (b->in.b.n / HUGE <= f->e->block || f->e->chats) return true;
         DocBlock swap = f->big;
         f->big = b->in;
         b->in = swap;

@@ -15,8 +15,10 @@ static StrList tok_files;
 static const char *tok_file, *output = "-", *pattern;
 static const char *invalid = "replace", *bos, *eos;
 static int decode, as_text, raw, no_bos, show, stats, convert;
-static int threads, text, allow_special, deny_special, shards;
+static const char *template = "nanochat";
+static int threads, text, allow_special, deny_special, shards, chat, completion;
 static int64_t max_tokens, shard_size;
+enum { CHAT_TOKENS = 2048 };            /* of a conversation, unless --max-tokens says otherwise */
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
@@ -34,12 +36,16 @@ static const Opt opts[] = {
              "a special token's name in text is that token, not ordinary text"),
     OPT_FLAG(0, "deny-special", &deny_special, "a special token's name in text is an error"),
     OPT_LONG(0, "max-tokens", &max_tokens, "N", 0, 1e15,
-             "cut each document to N tokens, <|bos|> among them; 0: whole"),
+             "cut each document to N tokens, <|bos|> among them; 0: whole (--chat: 2048)"),
     OPT_LONG(0, "shard-size", &shard_size, "N", 0, 1e15,
              "begin another file after N tokens: FILE is numbered; 0: one file"),
     OPT_INT(0, "shards", &shards, "N", 0, 4096, "N files that take documents in turn; 0: one file"),
     OPT_FLAG(0, "decode", &decode, "tokens in, documents out"),
     OPT_FLAG(0, "raw", &raw, "decode to the bare bytes, with nothing between documents"),
+    OPT_HEAD("Conversations"),
+    OPT_FLAG(0, "chat", &chat, "\"messages\" in; the token stream has loss masks"),
+    OPT_FLAG(0, "completion", &completion, "leave out the last answer, all but its header"),
+    OPT_CHOICE(0, "template", &template, CHAT_NAMES, "how turns are marked"),
     OPT_HEAD("Looking at tokenizers"),
     OPT_FLAG(0, "show", &show, "show the tokens of documents, with --decode of token streams"),
     OPT_FLAG(0, "stats", &stats, "count tokens; with a second -t, compare the two"),
@@ -56,12 +62,8 @@ static int special_id(const char *name)
 {
     if (!name)
         return -1;
-    for (int id = 0; id < tok_vocab(tok); id++) {
-        size_t n;
-        const char *s = tok_bytes(tok, id, &n);
-        if (tok_is_special(tok, id) && n == strlen(name) && !memcmp(s, name, n))
-            return id;
-    }
+    int id = tok_named(tok, name);
+    if (id >= 0) return id;
     die("%s: has no special token %s", tok_file, name);
 }
 
@@ -79,6 +81,20 @@ static size_t block_size(void)
     return n > 0 && n <= 1 << 26 ? (size_t)n : 1 << 20;
 }
 
+/* What begins a document or conversation; -1: nothing. */
+static int first_id(void)
+{
+    int id = no_bos ? -1 : bos ? special_id(bos) : tok_special(tok, SP_BOS);
+    if (chat) {
+        Chat *c = chat_new(tok, tok_file, NULL, chat_kind(template), bos ? id : -1);
+        id = chat_bos(c);
+        chat_free(c);
+    } else if (id < 0 && !no_bos) {
+        die("%s: has no <|bos|>; use --bos NAME or --no-bos", tok_file);
+    }
+    return id;
+}
+
 static void encode_all(int n, char **argv)
 {
     Encode e = { .tok = tok, .tok_file = tok_file, .output = output, .ids = as_text, .text = text,
@@ -86,17 +102,34 @@ static void encode_all(int n, char **argv)
                  .invalid = strcmp(invalid, "error") ? DOCS_REPLACE : DOCS_STRICT,
                  .special = allow_special ? SPECIAL_ALLOW : deny_special ? SPECIAL_DENY
                                                                          : SPECIAL_ORDINARY,
-                 .shards = shards, .shard_size = shard_size, .block = block_size() };
+                 .shards = shards, .shard_size = shard_size, .block = block_size(),
+                 .chats = chat, .completion = completion, .template = chat_kind(template) };
     e.eos = special_id(eos);
-    e.bos = no_bos ? -1 : bos ? special_id(bos) : tok_special(tok, SP_BOS);
-    if (e.bos < 0 && !no_bos)
-        die("%s: has no <|bos|>; use --bos NAME or --no-bos", tok_file);
+    e.bos = first_id();
+    if (chat && !opt_given("max-tokens")) e.max_tokens = CHAT_TOKENS;
     encode_run(&e, argv + 1, n);
-    if (e.cut)
+    if (e.cut && !chat)
         note(1, "%" PRIu64 " tokens past --max-tokens were dropped", e.cut);
+    if (e.cut && chat)
+        note(1, "%" PRIu64 " tokens past %" PRId64 " (--max-tokens) were dropped, %" PRIu64
+             " of them with loss mask 1", e.cut, e.max_tokens, e.counting_cut);
+    if (chat) {
+        note(1, "%" PRIu64 " conversations, %" PRIu64 " tokens, %" PRIu64 " with loss mask 1, %"
+             PRIu64 " invalid sequences replaced", e.documents, e.tokens, e.counting, e.replaced);
+        return;
+    }
     note(1, "%" PRIu64 " documents, %" PRIu64 " bytes, %" PRIu64 " tokens, %.3f bytes a token, %"
          PRIu64 " invalid sequences replaced", e.documents, e.bytes, e.tokens,
          e.tokens ? (double)e.bytes / (double)(e.tokens + e.cut) : 0, e.replaced);
+}
+
+static void check_chat(void)
+{
+    if (!chat && (completion || opt_given("template")))
+        die_usage("--completion and --template go with --chat");
+    if (chat && (no_bos || eos || text || allow_special || deny_special || decode || stats))
+        die_usage("--chat goes with none of --no-bos, --eos, --text, --allow-special, "
+                  "--deny-special, --decode, --stats");
 }
 
 /* --convert, --show and --stats: true if one of them was asked for, and is done. */
@@ -116,9 +149,11 @@ static bool other_work(int n, char **argv)
     }
     if (!tok_files.n)
         die_usage("no tokenizer; use -t FILE");
+    check_chat();
     tok_file = tok_files.s[0];
     if (show) {
-        ShowOptions o = { output, as_text, decode, !no_bos };
+        ShowOptions o = { output, as_text, decode, !no_bos, chat, completion,
+                          chat_kind(template) };
         show_all(tok = tok_load(tok_file), tok_file, n, argv, &o);
     } else if (stats) {
         if (tok_files.n > 2)

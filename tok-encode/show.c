@@ -105,8 +105,8 @@ static void show_documents(Show *w, const char *path)
     Ids v = {0};
     for (Doc d; doc_next(r, &d); ) {
         if (!d.text)
-            die("%s: line %" PRIu64 ": has \"messages\" and no \"text\": show its token stream,"
-                " with --decode", docs_name(r), d.line);
+            die("%s: line %" PRIu64 ": has \"messages\" and no \"text\": give --chat",
+                docs_name(r), d.line);
         v.n = 0;
         if (w->o.bos)
             ids_add(&v, (uint32_t)tok_special(w->t, SP_BOS));
@@ -115,6 +115,27 @@ static void show_documents(Show *w, const char *path)
     }
     ids_free(&v);
     docs_close(r);
+    tokenc_free(e);
+}
+
+static void show_chats(Show *w, const char *path)
+{
+    TokEnc *e = tokenc_new(w->t);
+    Chat *c = chat_new(w->t, w->tok_file, e, w->o.template, -1);
+    DocReader *r = docs_open(path);
+    ChatIds v = {0};
+    for (Doc d; doc_next(r, &d); ) {
+        DocError err = { .line = d.line, .why = "has no \"messages\", which --chat needs" };
+        chatids_cut(&v, 0);
+        if (d.messages)
+            err.why = chat_render(c, &v, d.messages, w->o.completion, SIZE_MAX);
+        if (err.why)
+            doc_die(docs_name(r), &err);
+        put_document(w, chatids(&v), (uint8_t *)v.mask.s, v.ids.n, docs_name(r));
+    }
+    chatids_free(&v);
+    docs_close(r);
+    chat_free(c);
     tokenc_free(e);
 }
 
@@ -142,8 +163,9 @@ static bool may_colour(const char *output)
 void show_all(const Tok *t, const char *tok_file, int n, char **argv, const ShowOptions *o)
 {
     Show w = { .t = t, .tok_file = tok_file, .o = *o, .colour = may_colour(o->output) };
-    void (*one)(Show *, const char *) = o->stream ? show_stream : show_documents;
-    if (!o->stream && o->bos && tok_special(t, SP_BOS) < 0)
+    void (*one)(Show *, const char *) = o->stream ? show_stream
+                                          : o->chats ? show_chats : show_documents;
+    if (!o->stream && !o->chats && o->bos && tok_special(t, SP_BOS) < 0)
         die("%s: has no <|bos|>; use --no-bos", tok_file);
     w.out = out_open(o->output, 0);
     for (int i = 1; i <= n; i++)

@@ -1,13 +1,15 @@
 /* show.h -- tokens made visible: coloured on a terminal, with "|" between them elsewhere. */
 #ifndef SHOW_H
 #define SHOW_H
-#include "text/tok.h"
+#include "text/chat.h"
 
 typedef struct ShowOptions {
     const char *output;
     bool ids;               /* the id after each token */
     bool stream;            /* the input is token streams, not documents */
     bool bos;               /* documents begin with <|bos|> */
+    bool chats, completion; /* conversations */
+    ChatKind template;
 } ShowOptions;
 
 /* The n files argv[1 ..], or stdin if n is 0. A document is a line (on a terminal, more). */

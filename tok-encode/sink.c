@@ -39,11 +39,11 @@ static TokenWriter *create(Sink *s, uint64_t k)
 Sink *sink_new(Encode *e)
 {
     Sink *s = xcalloc(1, sizeof *s);
-    int bos = e->bos >= 0 ? e->bos : tok_special(e->tok, SP_BOS);
+    int bos = e->bos >= 0 || e->chats ? e->bos : tok_special(e->tok, SP_BOS);
     s->e = e;
     s->progress = (Progress){ .what = "encoding", .unit = "B" };
     s->head = (TokenHead){ .vocab = (uint32_t)tok_vocab(e->tok), .tok_hash = tok_hash(e->tok),
-                           .bos = bos < 0 ? UINT32_MAX : (uint32_t)bos };
+                           .bos = bos < 0 ? UINT32_MAX : (uint32_t)bos, .masks = e->chats };
     if (e->ids) {
         s->text = out_open(e->output, 0);
         return s;
@@ -90,6 +90,20 @@ static void begin(Sink *s)
     }
 }
 
+/* A conversation, already cut. */
+static void put_chat(Sink *s, const ChatIds *c, size_t at, size_t n)
+{
+    const uint8_t *mask = (const uint8_t *)c->mask.s + at;
+    begin(s);
+    if (s->text) put_line(s, &c->ids, at, n, true);
+    else tokens_write(s->now, chatids(c) + at, mask, n);
+    for (size_t i = 0; i < n; i++) s->e->counting += mask[i];
+    s->in_file += n;
+    s->e->tokens += n;
+    s->e->documents++;
+    s->inside = false;
+}
+
 /* n tokens of a document from the batch's output. */
 static void put(Sink *s, const TokOut *o, size_t at, size_t n, bool first, bool last)
 {
@@ -124,11 +138,13 @@ void sink_batch(Sink *s, const Batch *b)
     if (b->file_begins) s->lines = 0;
     size_t at = 0;
     for (size_t i = 0; i < b->docs; at += b->len[i++])
-        put(s, &b->out, at, b->len[i], !b->part || b->first, !b->part || b->last);
+        if (s->e->chats) put_chat(s, &b->chat, at, b->len[i]);
+        else put(s, &b->out, at, b->len[i], !b->part || b->first, !b->part || b->last);
     if (b->err.why) bad(s, b);
     s->lines += b->in.line;
     s->e->bytes += b->bytes;
-    s->e->cut += b->cut;
+    s->e->cut += b->cut + b->chat.cut;
+    s->e->counting_cut += b->chat.mask_cut;
     s->e->replaced += b->bad;
     progress(&s->progress, s->e->bytes);
 }

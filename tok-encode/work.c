@@ -86,6 +86,7 @@ struct Worker {
     TokEnc *enc;
     DocParser *parser;
     Specials *special;          /* NULL if their names are ordinary */
+    Chat *chat;                 /* NULL: documents */
     Buf fixed;                  /* plain text that was repaired */
 };
 
@@ -96,11 +97,13 @@ Worker *worker_new(const Encode *e, const Worker *like)
     w->enc = like ? tokenc_share(like->enc) : tokenc_new(e->tok);
     w->parser = docp_new(e->invalid);
     if (e->special != SPECIAL_ORDINARY) w->special = specials_new(e->tok);
+    if (e->chats) w->chat = chat_new(e->tok, e->tok_file, w->enc, e->template, e->bos);
     return w;
 }
 
 void worker_free(Worker *w)
 {
+    chat_free(w->chat);
     tokenc_free(w->enc);
     docp_free(w->parser);
     specials_free(w->special);
@@ -139,6 +142,15 @@ static bool put_text(Worker *w, Batch *b, const char *s, size_t n)
     return false;
 }
 
+static void add_length(Batch *b, size_t n)
+{
+    if (b->docs == b->cap) {
+        b->cap = b->cap ? size_mul(b->cap, 2) : 1024;
+        b->len = xreallocarray(b->len, b->cap, sizeof *b->len);
+    }
+    b->len[b->docs++] = n;
+}
+
 static void doc_done(Worker *w, Batch *b, size_t from, bool whole)
 {
     size_t n = b->out.n - from, most = (size_t)w->e->max_tokens;
@@ -147,11 +159,7 @@ static void doc_done(Worker *w, Batch *b, size_t from, bool whole)
         n = most;
         b->out.n = from + n;
     }
-    if (b->docs == b->cap) {
-        b->cap = b->cap ? size_mul(b->cap, 2) : 1024;
-        b->len = xreallocarray(b->len, b->cap, sizeof *b->len);
-    }
-    b->len[b->docs++] = n;
+    add_length(b, n);
 }
 
 static void encode_part(Worker *w, Batch *b)
@@ -194,11 +202,30 @@ static void encode_lines(Worker *w, Batch *b)
     }
 }
 
+static void encode_chats(Worker *w, Batch *b)
+{
+    size_t most = w->e->max_tokens ? (size_t)w->e->max_tokens : SIZE_MAX;
+    Doc d;
+    while (docp_next(w->parser, &b->in, &d, &b->err) > 0) {
+        size_t from = b->chat.ids.n;
+        b->err.line = d.line;
+        b->err.why = d.messages ? chat_render(w->chat, &b->chat, d.messages, w->e->completion, most)
+                                : "has no \"messages\", which --chat needs";
+        if (b->err.why) return;
+        b->bad += d.bad;
+        b->bytes += d.raw_len;
+        add_length(b, b->chat.ids.n - from);
+    }
+}
+
 void worker_encode(Worker *w, Batch *b)
 {
     b->out.n = b->docs = 0;
     b->out.width = token_width((uint32_t)tok_vocab(w->e->tok));
     b->bytes = b->cut = 0;
-    if (b->part) encode_part(w, b);
+    chatids_cut(&b->chat, 0);
+    b->chat.cut = b->chat.mask_cut = 0;
+    if (w->chat) encode_chats(w, b);
+    else if (b->part) encode_part(w, b);
     else encode_lines(w, b);
 }

@@ -311,6 +311,16 @@ int tok_vocab(const Tok *t) { return t->vocab; }
 uint64_t tok_hash(const Tok *t) { return t->hash; }
 int tok_special(const Tok *t, int which) { return t->special[which]; }
 bool tok_is_special(const Tok *t, int id) { return t->span[id].n && !t->len[id]; }
+
+int tok_named(const Tok *t, const char *name)
+{
+    size_t n = strlen(name);
+    for (int id = 0; id < t->vocab; id++)
+        if (t->span[id].n == n && tok_is_special(t, id) && !memcmp(tok_bytes(t, id, &n), name, n))
+            return id;
+    return -1;
+}
+
 const int32_t *tok_byte_lengths(const Tok *t) { return t->len; }
 int tok_max_length(const Tok *t) { return t->max_len; }
 bool tok_plain(const Tok *t) { return t->plain; }

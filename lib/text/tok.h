@@ -40,6 +40,7 @@ void tok_free(Tok *t);
 int tok_vocab(const Tok *t);                    /* ids are less than this, special ones too */
 uint64_t tok_hash(const Tok *t);                /* XXH3 of the .tok file: names it in data */
 int tok_special(const Tok *t, int which);       /* id of SP_...; -1 if this tokenizer has none */
+int tok_named(const Tok *t, const char *name);  /* id of the special token of that name, or -1 */
 bool tok_is_special(const Tok *t, int id);
 /* The bytes of id: raw bytes of an ordinary token, the name of a special one, none (0) of an id
  * that is not used. id in range. */
