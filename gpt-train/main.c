@@ -174,9 +174,9 @@ static void open_model(Run *r)
     r->o = optim_new(r->m, &r->plan.os);
     if (!opt.resume) return;
     ckpt_optim(opt.out, r->o);
-    if (r->o->t != r->st.step - r->st.skipped)
+    if (r->o->t != state_updates(&r->st))
         die("%s/optimizer-0.safetensors: of step %" PRId64 ", but state.json is of step %" PRId64,
-            opt.out, (int64_t)r->o->t, r->st.step - r->st.skipped);
+            opt.out, (int64_t)r->o->t, state_updates(&r->st));
 }
 
 static void close_run(Run *r)
@@ -202,7 +202,8 @@ static void close_run(Run *r)
 
 static int train(void)
 {
-    Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN }, .has_tok = opt.resume };
+    Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN }, .has_tok = opt.resume,
+              .saved = -1 };
     char *file = NULL;
     const Json *state = NULL;
     check_output();
@@ -210,6 +211,7 @@ static int train(void)
         lock_output();
         state = open_state(&file);
         state_restore(&r, state, file);
+        r.saved = r.st.step;
     }
     r.ops = ops_open(opt.device, opt.dtype, opt.threads);
     opt.dtype = r.ops->dtype;

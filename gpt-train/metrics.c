@@ -60,6 +60,7 @@ void metrics_step(Run *r, const StepLog *s, const Bpb *val)
     num(b, "epoch", data_epochs(r->train, r->st.pos));
     buf_printf(b, ", \"tokens\": %" PRIu64, r->st.pos * (uint64_t)r->plan.cfg.T);
     num(b, "loss", s->loss);
+    num(b, "loss_z", s->loss_z);
     num(b, "lr_mult", s->lr_mult);
     num(b, "momentum", s->momentum);
     num(b, "weight_decay", s->weight_decay);
@@ -68,6 +69,7 @@ void metrics_step(Run *r, const StepLog *s, const Bpb *val)
                s->seconds > 0 ? (double)s->tokens / s->seconds : 0, s->seconds);
     if (opt.log_rows) add_rows(b, r);
     if (r->st.skipped) buf_printf(b, ", \"skipped_steps\": %" PRId64, r->st.skipped);
+    if (r->st.nonfinite) buf_printf(b, ", \"nonfinite_steps\": %" PRId64, r->st.nonfinite);
     if (val) add_val(b, val);
     end_line(r);
 }
@@ -88,5 +90,16 @@ void metrics_sample(Run *r, const char *prompt, const char *text, size_t n)
     json_str(b, prompt, strlen(prompt));
     buf_str(b, ", \"sample\": ");
     json_str(b, text, n);
+    end_line(r);
+}
+
+void metrics_check(Run *r, const Ops *ops, double loss, double grad)
+{
+    Buf *b = &r->line;
+    buf_clear(b);
+    buf_printf(b, "{\"step\": %" PRId64 ", \"check\": \"%s %s\"", r->st.step, ops->name,
+               ops->dtype);
+    num(b, "loss_diff", loss);
+    num(b, "grad_diff", grad);
     end_line(r);
 }

@@ -29,9 +29,11 @@ typedef struct Options {
     /* optimizer */
     double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, weight_decay, warmdown, final_lr;
     int64_t warmup;
+    double clip_norm;                   /* 0: none */
     /* along the way */
     int64_t eval_every, eval_tokens, sample_every;
     StrList prompts;
+    int64_t skip_nonfinite, check_every;
     /* machine */
     int threads;
     const char *device, *dtype;

@@ -25,7 +25,7 @@ static int every(int64_t n, int64_t step, int64_t last)
 
 static void show(Progress *p, char *extra, size_t size, const Run *r, const StepLog *s)
 {
-    double done = (double)(r->st.step - r->st.skipped),
+    double done = (double)state_updates(&r->st),
            ema = done > 0 ? r->st.loss_ema / (1 - pow(0.9, done)) : NAN;
     int k = snprintf(extra, size, "loss %.4f", ema);
     if (k > 0 && (size_t)k < size && !isnan(r->st.val_bpb))
@@ -38,7 +38,7 @@ static void show(Progress *p, char *extra, size_t size, const Run *r, const Step
 
 int run_loop(Run *r)
 {
-    int64_t n = r->plan.a.steps, start = r->st.step, saved = start ? start : -1;
+    int64_t n = r->plan.a.steps, start = r->st.step;
     int64_t end = opt.stop_at && opt.stop_at < n ? opt.stop_at : n;
     char extra[160];
     Progress p = { .what = "training", .unit = "steps", .total = (uint64_t)n,
@@ -58,11 +58,11 @@ int run_loop(Run *r)
         metrics_step(r, &s, eval ? &b : NULL);
         show(&p, extra, sizeof extra, r, &s);
         if (every(opt.sample_every, r->st.step, n)) sample_all(r);
-        if (every(opt.save_every, r->st.step, end) && r->st.step < end && !run_save(r))
-            saved = r->st.step;
+        if (every(opt.check_every, r->st.step, -1)) health_check(r);
+        if (every(opt.save_every, r->st.step, end) && r->st.step < end) run_save(r);
     }
     progress_end(&p);
-    if (saved != r->st.step && run_save(r)) die("%s: not saved", opt.out);
+    if (r->saved != r->st.step && run_save(r)) die("%s: not saved", opt.out);
     if (stopped_by)
         note(1, "stopped by signal %d; step %" PRId64 " saved in %s", (int)stopped_by, r->st.step,
              opt.out);

@@ -12,10 +12,16 @@ typedef struct RunState {
     int64_t step;                   /* steps done */
     uint64_t pos;                   /* rows taken: a position of data.h */
     int64_t skipped;                /* steps without a target that counts */
+    int64_t nonfinite;              /* steps whose loss or gradient was not finite, left out */
     uint64_t targets;               /* targets trained on */
+    double loss_mean, loss_var;     /* of late, for the z-score */
     double loss_ema;                /* of the steps' losses, factor 0.9, biased to 0 at the start */
     double val_bpb, best_bpb;       /* NaN: not evaluated yet */
 } RunState;
+static inline int64_t state_updates(const RunState *s)         /* steps of the optimizer */
+{
+    return s->step - s->skipped - s->nonfinite;
+}
 
 typedef struct Run {
     Plan plan;
@@ -23,6 +29,7 @@ typedef struct Run {
     const Ops *ops;
     Model *m; Optim *o;
     Tok *tok; int has_tok;          /* the directory holds it already */
+    int64_t saved;                  /* step of the checkpoint there; -1: none of this run */
     Data *train, *val;              /* val NULL: none */
     Tape tape;
     int32_t *x, *y;                 /* host [B,T]: the micro-batch */
@@ -34,9 +41,10 @@ typedef struct Run {
     Buf line;                       /* the record being written */
 } Run;
 
-/* One step's numbers, for its record. loss is NaN for a step that had no target. */
+/* One step's numbers, for its record. loss is NaN for a step that had no target or was skipped;
+ * loss_z: by how many deviations it is above the mean of the last ones. */
 typedef struct StepLog {
-    double loss, lr_mult, momentum, weight_decay, grad_norm, seconds;
+    double loss, loss_z, lr_mult, momentum, weight_decay, grad_norm, seconds;
     uint64_t tokens;
 } StepLog;
 
@@ -47,6 +55,18 @@ int run_loop(Run *r);
 void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */
 /* One step; dies if it is not finite. 0 if a signal came in between: then nothing has changed. */
 int run_step(Run *r, StepLog *s);
+/* Adds to the gradient that of (sum of losses) / valid over B rows from pos on; B at most plan.B.
+ * dloss: device, [B,T]. */
+void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid);
+
+/* health.c */
+/* This step's loss or norm is x: names the row, and dies unless --skip-nonfinite bears one more. */
+void health_bad(Run *r, const char *what, double x, uint64_t valid);
+void health_weights(Run *r);        /* dies if they are not finite: nothing to save */
+double health_spike(RunState *s, double loss);      /* its z-score, NaN in the first steps */
+/* The step's first micro-batch again, with the weights of now and in fp32 (if the run is in fp32:
+ * with the plain C kernels): says how far loss and gradient are off. */
+void health_check(Run *r);
 
 /* save.c: 0, or -1 with the reason told and the old checkpoint still whole */
 int run_save(Run *r);
@@ -71,6 +91,8 @@ void metrics_config(Run *r);
 void metrics_step(Run *r, const StepLog *s, const Bpb *val);   /* val NULL: not evaluated now */
 void metrics_eval(Run *r, const Bpb *val);                     /* before the first step */
 void metrics_sample(Run *r, const char *prompt, const char *text, size_t n);
+
+void metrics_check(Run *r, const Ops *ops, double loss, double grad);  /* differences */
 
 /* sample.c: continues every prompt greedily, to stderr and to the metrics */
 void sample_all(Run *r);

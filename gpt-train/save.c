@@ -28,9 +28,13 @@ int run_save(Run *r)
 {
     Buf b = {0};
     data_look(r->train);                        /* nothing learnt from damaged rows is kept */
+    health_weights(r);
     state_json(r, &b);
     int bad = r->has_tok ? ckpt_save(opt.out, r->m, r->o, NULL, b.s) : save_first(r, b.s);
-    if (!bad) r->has_tok = 1;
+    if (!bad) {
+        r->has_tok = 1;
+        r->saved = r->st.step;
+    }
     buf_free(&b);
     if (!bad) note(2, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
     return bad;

@@ -18,9 +18,12 @@ void state_json(const Run *r, Buf *b)
     buf_printf(b,
                "{\n  \"version\": 1,\n  \"step\": %" PRId64 ",\n  \"rows_taken\": %" PRIu64
                ",\n  \"epoch\": %" PRIu64 ",\n  \"skipped_steps\": %" PRId64
-               ",\n  \"targets\": %" PRIu64 ",\n",
-               s->step, s->pos, data_epoch(r->train, s->pos, &in), s->skipped, s->targets);
+               ",\n  \"nonfinite_steps\": %" PRId64 ",\n  \"targets\": %" PRIu64 ",\n",
+               s->step, s->pos, data_epoch(r->train, s->pos, &in), s->skipped,
+               s->nonfinite, s->targets);
     num(b, "loss_ema", s->loss_ema);
+    num(b, "loss_mean", s->loss_mean);
+    num(b, "loss_var", s->loss_var);
     num(b, "val_bpb", s->val_bpb);
     num(b, "best_val_bpb", s->best_bpb);
     buf_str(b, "  \"data\": ");
@@ -54,11 +57,15 @@ void state_restore(Run *r, const Json *j, const char *file)
         .step = get_int(j, "step", file),
         .pos = (uint64_t)get_int(j, "rows_taken", file),
         .skipped = get_int(j, "skipped_steps", file),
+        .nonfinite = get_int(j, "nonfinite_steps", file),
         .targets = (uint64_t)get_int(j, "targets", file),
         .loss_ema = get_num(j, "loss_ema", file),
+        .loss_mean = get_num(j, "loss_mean", file),
+        .loss_var = get_num(j, "loss_var", file),
         .val_bpb = get_num(j, "val_bpb", file),
         .best_bpb = get_num(j, "best_val_bpb", file),
     };
-    if (r->st.skipped > r->st.step)
-        die("%s: %" PRId64 " of %" PRId64 " steps skipped", file, r->st.skipped, r->st.step);
+    if (r->st.skipped > r->st.step || r->st.nonfinite > r->st.step - r->st.skipped)
+        die("%s: %" PRId64 " and %" PRId64 " of %" PRId64 " steps skipped", file, r->st.skipped,
+            r->st.nonfinite, r->st.step);
 }

@@ -22,35 +22,17 @@ void run_buffers(Run *r)
     if (r->val) bpb_eval_init(&r->eval, ops, r->plan.B, r->plan.cfg.T);
 }
 
-/* Adds this micro-batch's part of the gradient of (sum of losses) / valid. */
-static void micro_step(Run *r, int64_t i, uint64_t valid)
+void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
 {
-    int B = r->plan.B, T = r->plan.cfg.T, N = B * T;
-    data_batch(r->train, r->st.pos + (uint64_t)i * (uint64_t)B, B, r->x, r->y);
+    int T = r->plan.cfg.T, N = B * T;
+    data_batch(r->train, pos, B, r->x, r->y);
     r->ops->put(r->dx, r->x, (size_t)N * sizeof *r->x);
     r->ops->put(r->dy, r->y, (size_t)N * sizeof *r->y);
     tape_reset(&r->tape);
     r->tape.on = 1;
     Var *h = model_forward(r->m, &r->tape, r->dx, B, T, NULL);
-    model_loss(r->m, &r->tape, h, r->dy, NULL, N, r->dloss + i * N, 1 / (double)valid);
+    model_loss(r->m, &r->tape, h, r->dy, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&r->tape);
-}
-
-/* A row's shard and number there, with the epoch: where to look for what is wrong. */
-static char *name_row(const Run *r, uint64_t pos)
-{
-    uint64_t in, in_epoch, epoch = data_epoch(r->train, pos, &in_epoch);
-    const char *file = data_where(r->train, data_row(r->train, pos), &in);
-    return xasprintf("%s row %" PRIu64 " (epoch %" PRIu64 ")", file, in, epoch);
-}
-
-_Noreturn static void not_finite(const Run *r, const char *what, double x)
-{
-    size_t T = (size_t)r->plan.cfg.T, bad = 0, n = (size_t)r->plan.rows * T;
-    while (bad < n && isfinite(r->loss[bad])) bad++;
-    char *row = name_row(r, r->st.pos + (bad < n ? bad / T : 0));
-    die("step %" PRId64 ": the %s is %g, %s %s; the last checkpoint saved in %s stays",
-        r->st.step + 1, what, x, bad < n ? "first in" : "from", row, opt.out);
 }
 
 static double mean_loss(const Run *r, uint64_t valid)
@@ -77,36 +59,56 @@ static void rescan(Run *r)
     }
 }
 
+/* The gradient of (sum of losses) / valid over the whole step; false if a signal came in between. */
+static int gradient(Run *r, uint64_t valid)
+{
+    int B = r->plan.B;
+    model_zero_grad(r->m);
+    for (int64_t i = 0; i < r->plan.accum; i++) {
+        if (stopped_by) return 0;
+        step_batch(r, data_turn(r->st.pos, i, B, 0, 1), B, r->dloss + i * B * r->plan.cfg.T, valid);
+    }
+    return 1;
+}
+
+/* From the gradient to new weights, unless something is not finite. */
+static void update(Run *r, StepLog *s, uint64_t valid)
+{
+    double loss = mean_loss(r, valid), norm = isfinite(loss) ? grad_norm(r->m) : NAN;
+    if (!isfinite(loss)) {
+        health_bad(r, "loss", loss, valid);
+    } else if (!isfinite(norm)) {
+        health_bad(r, "gradient's norm", norm, valid);
+    } else {
+        if (opt.clip_norm > 0 && norm > opt.clip_norm)
+            r->ops->scale(r->m->g, opt.clip_norm / norm, r->m->n);
+        optim_step(r->o, s->lr_mult, s->momentum, s->weight_decay);
+        s->loss = loss;
+        s->grad_norm = norm;
+        s->loss_z = health_spike(&r->st, loss);
+        r->st.loss_ema = 0.9 * r->st.loss_ema + 0.1 * loss;
+        r->st.targets += valid;
+    }
+}
+
 int run_step(Run *r, StepLog *s)
 {
     const Plan *p = &r->plan;
     int64_t it = r->st.step, n = p->a.steps;
     double t0 = now_seconds();
-    *s = (StepLog){ .loss = NAN, .grad_norm = NAN, .tokens = (uint64_t)p->a.total_batch,
+    *s = (StepLog){ .loss = NAN, .loss_z = NAN, .grad_norm = NAN,
+                    .tokens = (uint64_t)p->a.total_batch,
                     .lr_mult = sched_lr(it, n, opt.warmup, opt.warmdown, opt.final_lr),
                     .momentum = sched_momentum(it, n, opt.warmdown),
                     .weight_decay = sched_weight_decay(it, n, p->a.weight_decay_scaled) };
     data_look(r->train);
     if (opt.rescan) rescan(r);
     uint64_t valid = data_valid(r->train, r->st.pos, (uint64_t)p->rows, r->x, r->y);
-    if (valid) {
-        model_zero_grad(r->m);
-        for (int64_t i = 0; i < p->accum; i++) {
-            if (stopped_by) return 0;
-            micro_step(r, i, valid);
-        }
-        s->loss = mean_loss(r, valid);
-        if (!isfinite(s->loss)) not_finite(r, "loss", s->loss);
-        s->grad_norm = grad_norm(r->m);
-        if (!isfinite(s->grad_norm)) not_finite(r, "gradient's norm", s->grad_norm);
-        optim_step(r->o, s->lr_mult, s->momentum, s->weight_decay);
-        r->st.loss_ema = 0.9 * r->st.loss_ema + 0.1 * s->loss;
-    } else {
-        r->st.skipped++;
-    }
+    if (valid && !gradient(r, valid)) return 0;
+    if (valid) update(r, s, valid);
+    else r->st.skipped++;
     r->st.step++;
     r->st.pos += (uint64_t)p->rows;
-    r->st.targets += valid;
     s->seconds = now_seconds() - t0;
     return 1;
 }

@@ -167,11 +167,14 @@ void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
     model_refresh(o->m);
 }
 
-double grad_norm(Model *m)
+static double norm(const Model *m, const real *x)
 {
     double sum;
     m->ops->zero(m->sum, sizeof sum);
-    m->ops->sumsq(m->sum, m->g, m->n);
+    m->ops->sumsq(m->sum, x, m->n);
     m->ops->get(&sum, m->sum, sizeof sum);
     return sqrt(sum);
 }
+
+double grad_norm(const Model *m) { return norm(m, m->g); }
+double weight_norm(const Model *m) { return norm(m, m->w); }

@@ -46,7 +46,8 @@ int64_t optim_second(const Optim *o, const Param *p, int64_t *n);
 /* One step from m->g, learning rates times lr_mult; Muon's momentum and weight decay as given.
  * Refreshes the compute copies. m->g is spent. */
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd);
-double grad_norm(Model *m);         /* sqrt of the sum of squares of all gradients; waits */
+double grad_norm(const Model *m);   /* sqrt of the sum of squares of all gradients; waits */
+double weight_norm(const Model *m); /* the same of the parameters */
 size_t optim_bytes(const Model *m); /* what optim_new() allocates on the device */
 
 #endif

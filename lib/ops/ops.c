@@ -69,3 +69,8 @@ const Ops *ops_open(const char *device, const char *dtype, int threads)
     }
     die_usage("--device: '%s' is none of auto, cpu, cuda, cuda:N", device);
 }
+
+const Ops *ops_reference(const Ops *ops, const char *device, int threads)
+{
+    return strcmp(ops->dtype, "fp32") ? ops_open(device, "fp32", threads) : cpu_ops_base();
+}

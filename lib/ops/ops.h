@@ -146,6 +146,9 @@ typedef struct Ops {
  * dtype: "auto", "fp32". threads <= 0: all there are. */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
 
+/* What to check ops against: fp32 on the same device, or, if that is what ops is, the CPU's plain C. */
+const Ops *ops_reference(const Ops *ops, const char *device, int threads);
+
 /* the best tier for this processor; PIPEGPT_CPU=base|avx2|avx512 forces one */
 const Ops *ops_cpu(int threads);
 

@@ -39,6 +39,10 @@ says 1 "cut.rows" "a shard cut short" "$run -t $dir/a.tok --train $dir/cut.rows 
 echo '{}' | tok-encode -q -t "$dir/a.tok" 2>/dev/null | pack-rows -q -T 32 -o "$dir/e.rows" 2>/dev/null
 ok "no model directory came of all that" "[ ! -e $dir/m/model.safetensors ]"
 
+says 2 "--shuffle: 'some' is neither" "a shuffle that is no number" "$run --shuffle some -t $dir/a.tok --train $dir/a.rows -o $dir/m"
+says 2 "--shuffle: '-1' is neither" "  a negative one" "$run --shuffle=-1 -t $dir/a.tok --train $dir/a.rows -o $dir/m"
+is "a micro-batch again: the plain C kernels agree" "$run --steps 3 --check-every 2 -t $dir/a.tok --train $dir/a.rows -o $dir/again | sed -n 's/.*\"check\": \"\(cpu base fp32\)\".*\"grad_diff\": \([^}]*\)}/\1 \2/p' | awk '{print \$1, \$2, \$3, (\$4 < 1e-5)}'" "cpu base fp32 1"
+rm -rf "$dir/m" "$dir/again"
 says 1 "/dev/full" "metrics that cannot be written" "$run -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/full || { echo /dev/full >&2; exit 1; }"
 ok "a run" "$run -t $dir/a.tok --train $dir/a.rows --val $dir/v.rows --eval-every 1 -o $dir/m >$dir/m.jsonl"
 is "metrics: the plan first, then one record per step" \

@@ -1,6 +1,7 @@
 /* gpt-train on rows with masks: one step's gradient weights every target of the step equally,
  * however it is cut into micro-batches; rows and steps without targets add nothing. The program is
  * run (from PATH), and the tensors that it saves are compared. */
+#include "gpt/ckpt.h"
 #include "gpt/safetensors.h"
 #include "text/rows.h"
 #include "tap.h"
@@ -66,7 +67,7 @@ static const char weights[] = "model.safetensors", moments[] = "optimizer-0.safe
 /* Largest difference over all tensors, relative to the tensor's largest element. After one step the
  * first moments are the gradient times 1 - beta; weights would not do, for AdamW's first step makes
  * lr * sign(g) of a gradient that is all rounding. */
-static double difference(const char *file, const char *a, const char *b)
+static double scaled_by(const char *file, const char *a, const char *b, double factor)
 {
     StFile *fa = open_file(a, file), *fb = open_file(b, file);
     double worst = 0;
@@ -79,8 +80,9 @@ static double difference(const char *file, const char *a, const char *b)
         st_read(fa, ta, x);
         st_read(fb, tb, y);
         for (int64_t k = 0; k < ta->n; k++) {
-            d = fmax(d, fabs((double)x[k] - (double)y[k]));
-            most = fmax(most, fabs((double)y[k]));
+            double want = factor * (double)y[k];
+            d = fmax(d, fabs((double)x[k] - want));
+            most = fmax(most, fabs(want));
         }
         /* one-element gradients are sums with cancellation: ten times less exact */
         worst = fmax(worst, d / most / (ta->n < 64 ? 10 : 1));
@@ -92,17 +94,94 @@ static double difference(const char *file, const char *a, const char *b)
     return worst;
 }
 
-/* The second step sees what the first did; its loss shows a wrong gradient of the first. */
-static double loss_of(const char *out, int step)
+static double difference(const char *file, const char *a, const char *b)
 {
-    char *s = xasprintf("sed -n 's/^{\"step\": %d,.*\"loss\": \\([^,]*\\),.*/\\1/p' %s/%s.jsonl",
-                        step, dir, out);
+    return scaled_by(file, a, b, 1);
+}
+
+static double number(const char *out, int step, const char *key)
+{
+    char *s = xasprintf("sed -n 's/^{\"step\": %d,.*\"%s\": \\([^,]*\\),.*/\\1/p' %s/%s.jsonl",
+                        step, key, dir, out);
     FILE *f = popen(s, "r");
     double x = NAN;
     if (!f || fscanf(f, "%lf", &x) != 1) x = NAN;
     if (f) pclose(f);
     free(s);
     return x;
+}
+
+/* The second step sees what the first did; its loss shows a wrong gradient of the first. */
+static double loss_of(const char *out, int step) { return number(out, step, "loss"); }
+
+/* A copy of model `from` in which one token's row of every value embedding is v. Rows with that
+ * token then give no finite loss; the weights are finite, and the others train. */
+static void poison(const char *from, const char *to, int token, real v)
+{
+    char *in = xasprintf("%s/%s", dir, from), *out = xasprintf("%s/%s", dir, to);
+    char *tok = xasprintf("%s/a.tok", dir);
+    Model *m = ckpt_model(in, ops_cpu(1), 0);
+    for (int i = 0; i < m->nparam; i++) {
+        Param *p = &m->param[i];
+        if (p->group != PG_VALUE_EMBEDS) continue;
+        real *w = xreallocarray(NULL, (size_t)p->n, sizeof *w);
+        model_get(m, p, w);
+        for (int k = 0; k < p->cols; k++) w[token * p->cols + k] = v;
+        model_set(m, p, w);
+        free(w);
+    }
+    if (ckpt_save(out, m, NULL, tok, NULL)) abort();
+    model_free(m);
+    free(in);
+    free(out);
+    free(tok);
+}
+
+/* Rows of token 1 and 2, but for row `bad`, in which one is 200. */
+static void make_poisoned(const Tok *tok, const char *name, int rows, int bad)
+{
+    RowHead h = { .vocab = (uint32_t)tok_vocab(tok), .bos = (uint32_t)tok_special(tok, SP_BOS),
+                  .T = T, .tok_hash = tok_hash(tok) };
+    char *path = xasprintf("%s/%s", dir, name);
+    RowWriter *w = rows_create(path, &h);
+    for (int r = 0; r < rows; r++) {
+        uint32_t id[T + 1];
+        for (int t = 0; t <= T; t++) id[t] = (uint32_t)(1 + (r + t * t) % 3 % 2);
+        if (r == bad) id[5] = 200;
+        rows_write(w, id, NULL);
+    }
+    rows_close(w);
+    free(path);
+}
+
+static void test_nonfinite(const Tok *tok)
+{
+    const char *go = "--init poison --steps 6 --total-batch-size 128 --save-every 1";
+    char *skip2 = xasprintf("%s --skip-nonfinite 1", go);
+    char *stop3 = xasprintf("%s --stop-at 3", skip2);
+    poison("base", "poison", 200, (real)3e38);
+    make_poisoned(tok, "p.rows", 6, 2);
+    ok(run("p.rows", "stop", go) == 1, "a row that gives no finite loss: exit 1");
+    ok(says("stop.err", "step 3: the loss is ") && says("stop.err", "p.rows row 2 (epoch 0)") &&
+           says("stop.err", "the checkpoint of step 2 is in stop"),
+       "naming step, row and checkpoint");
+    ok(says("stop/state.json", "\"step\": 2,"), "which is there");
+    ok(run("p.rows", "four", "--init poison --steps 2 --total-batch-size 512 -B 4") == 1 &&
+           says("four.err", "p.rows row 2 (epoch 0); nothing was saved yet"),
+       "the row within a micro-batch");
+    ok(run("p.rows", "skip", skip2) == 0, "--skip-nonfinite 1 leaves it out");
+    ok(says("skip.jsonl", "\"nonfinite_steps\": 1") && isnan(loss_of("skip", 3)) &&
+           loss_of("skip", 4) < 7 && says("skip/state.json", "\"nonfinite_steps\": 1"),
+       "and trains on: %.4g", loss_of("skip", 4));
+    char *resume = xasprintf("cd %s && gpt-train -q -j 1 --resume -o half >half2.jsonl && "
+                             "diff -r half skip", dir);
+    ok(run("p.rows", "half", stop3) == 0 && system(resume) == 0, "a resume after it is exact");
+    ok(run("p.rows", "twice", "--init poison --steps 9 --total-batch-size 128 --skip-nonfinite 1")
+           == 1 && says("twice.err", "step 9: the loss is ") && says("twice.err", "(epoch 1)"),
+       "the second one is one too many");
+    free(skip2);
+    free(resume);
+    free(stop3);
 }
 
 int main(void)
@@ -136,6 +215,37 @@ int main(void)
     ok(fabs(loss_of("b2", 1) - loss) < 2e-6 * loss, "the same loss: %.7g", loss);
     double d = difference(moments, "b2", "b1");
     ok(d < 1e-5, "the same gradient: %.2g of the largest", d);
+
+    /* rows with 3, 128, 0 and 40 targets, cut in every way */
+    make(tok, "four.rows", (int[]){ 3, 128, 0, 40 }, 4);
+    const char *cut[] = { "4", "2", "1" };
+    double at[3];
+    for (int i = 0; i < 3; i++) {
+        char *more = xasprintf("--init base --steps 9 --stop-at 2 --total-batch-size 512 -B %s",
+                               cut[i]);
+        char *out = xasprintf("cut%s", cut[i]);
+        ok(!run("four.rows", out, more), "four rows, %s at a time", cut[i]);
+        at[i] = loss_of(out, 2);
+        ok(fabs(at[i] - at[0]) < 1e-6 * at[0] &&
+               fabs(loss_of(out, 1) - loss_of("cut4", 1)) < 1e-6 * at[0] &&
+               difference(moments, out, "cut4") < 2e-5,
+           "the same losses, the same moments: %.9g", at[i]);
+        free(more);
+        free(out);
+    }
+
+    /* the gradient is scaled down to the norm asked for, and the
+     * first moments follow */
+    ok(!run("two.rows", "clip", "--init base --steps 9 --stop-at 1 --total-batch-size 256 -B 2 "
+                                "--clip-norm 1e-3"), "a clipped step");
+    double ratio = number("b2", 1, "grad_norm") / 1e-3;
+    ok(number("clip", 1, "grad_norm") == number("b2", 1, "grad_norm") && ratio > 2,
+       "logs the norm before it: %.4g", 1e-3 * ratio);
+    d = scaled_by(moments, "clip", "b2", 1 / ratio);
+    ok(d < 1e-5, "moments are %.3g times as large: %.2g", 1 / ratio, d);
+    ok(!run("two.rows", "loose", "--init base --steps 9 --stop-at 1 --total-batch-size 256 -B 2 "
+                                 "--clip-norm 1e6") && difference(moments, "loose", "b2") == 0,
+       "a bound that is not reached changes nothing");
 
     /* by hand: the mean over the 112 targets, not of the rows' means */
     ok(!run("few.rows", "few", "--init base --steps 9 --stop-at 1 --total-batch-size 128"),
@@ -172,6 +282,7 @@ int main(void)
        "rates that break the model: exit 1");
     ok(says("bad.err", "step ") && says("bad.err", "two.rows row "), "naming step and row");
     ok(says("bad/state.json", "\"step\": "), "the last checkpoint is there");
+    test_nonfinite(tok);
     tok_free(tok);
     free(tok_path);
     char *rm = xasprintf("rm -rf %s", dir);

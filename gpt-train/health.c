@@ -1,0 +1,186 @@
+/* Is the run well? Losses and gradients that are not finite, losses out of line, and the same
+ * micro-batch computed in another way. */
+#include "base/progress.h"
+#include "options.h"
+#include "run.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- not finite */
+
+/* A row's shard and number there, with the epoch: where to look for what is wrong. */
+static char *name_row(const Run *r, uint64_t pos)
+{
+    uint64_t in, in_epoch, epoch = data_epoch(r->train, pos, &in_epoch);
+    const char *file = data_where(r->train, data_row(r->train, pos), &in);
+    return xasprintf("%s row %" PRIu64 " (epoch %" PRIu64 ")", file, in, epoch);
+}
+
+/* The first row of the step whose loss, or else whose gradient alone, is not finite; the number of
+ * rows if each is by itself. The gradient is lost. */
+static uint64_t bad_row(Run *r, uint64_t valid)
+{
+    uint64_t rows = (uint64_t)r->plan.rows, T = (uint64_t)r->plan.cfg.T;
+    for (uint64_t i = 0; i < rows * T; i++)
+        if (!isfinite(r->loss[i])) return i / T;
+    for (uint64_t i = 0; i < rows; i++) {
+        model_zero_grad(r->m);
+        step_batch(r, r->st.pos + i, 1, r->dloss, valid);
+        if (!isfinite(grad_norm(r->m))) return i;
+    }
+    return rows;
+}
+
+/* What is on the disk, for someone who has to go on from there. */
+static char *last_checkpoint(const Run *r)
+{
+    if (r->saved < 0) return xasprintf("nothing was saved yet");
+    return xasprintf("the checkpoint of step %" PRId64 " is in %s%s", r->saved, opt.out,
+                     r->saved == r->st.step ? ", but those weights gave this" : "");
+}
+
+void health_bad(Run *r, const char *what, double x, uint64_t valid)
+{
+    uint64_t i = bad_row(r, valid);
+    char *row = name_row(r, r->st.pos + (i < (uint64_t)r->plan.rows ? i : 0));
+    const char *where = i < (uint64_t)r->plan.rows ? "first in" : "finite row by row; from";
+    if (r->st.nonfinite >= opt.skip_nonfinite)
+        die("step %" PRId64 ": the %s is %g, %s %s; %s", r->st.step + 1, what, x, where, row,
+            last_checkpoint(r));
+    r->st.nonfinite++;
+    warn("step %" PRId64 ": the %s is %g, %s %s: skipped, %" PRId64 " of at most %" PRId64,
+         r->st.step + 1, what, x, where, row, r->st.nonfinite, opt.skip_nonfinite);
+    free(row);
+}
+
+static int all_finite(const Model *m)
+{
+    enum { CHUNK = 1 << 16 };
+    real *a = xreallocarray(NULL, CHUNK, sizeof *a);
+    int good = 1;
+    for (int64_t i = 0; good && i < m->n; i += CHUNK) {
+        size_t n = m->n - i < CHUNK ? (size_t)(m->n - i) : CHUNK;
+        m->ops->get(a, m->w + i, n * sizeof *a);
+        for (size_t k = 0; k < n; k++) good &= isfinite(a[k]) != 0;
+    }
+    free(a);
+    return good;
+}
+
+/* The norm is quick, and infinite also where only squares overflow. */
+void health_weights(Run *r)
+{
+    if (!isfinite(weight_norm(r->m)) && !all_finite(r->m))
+        die("step %" PRId64 ": the weights are not finite any more; %s", r->st.step,
+            last_checkpoint(r));
+}
+
+/* ---- losses out of line */
+
+/* Mean and variance with weights that fall off exponentially, over about 50 steps, a plain average
+ * at first (West 1979, Welford's method with a floor under 1/n). */
+double health_spike(RunState *s, double loss)
+{
+    enum { ENOUGH = 10 };
+    double n = (double)(state_updates(s) + 1), a = fmax(1 / n, 0.02), d = loss - s->loss_mean;
+    double z = n > ENOUGH && s->loss_var > 0 ? d / sqrt(s->loss_var) : NAN;
+    s->loss_mean += a * d;
+    s->loss_var = (1 - a) * (s->loss_var + a * d * d);
+    return z;
+}
+
+/* ---- the same again */
+
+/* sqrt of the sum of squares of g - h, and of g, over all parameters. */
+static void compare(const Model *g, const Model *h, double *diff, double *norm)
+{
+    enum { CHUNK = 1 << 16 };
+    real *a = xreallocarray(NULL, CHUNK, sizeof *a), *b = xreallocarray(NULL, CHUNK, sizeof *b);
+    *diff = *norm = 0;
+    for (int64_t i = 0; i < g->n; i += CHUNK) {
+        size_t n = g->n - i < CHUNK ? (size_t)(g->n - i) : CHUNK;
+        g->ops->get(a, g->g + i, n * sizeof *a);
+        h->ops->get(b, h->g + i, n * sizeof *b);
+        for (size_t k = 0; k < n; k++) {
+            double d = (double)a[k] - (double)b[k];
+            *diff += d * d;
+            *norm += (double)a[k] * (double)a[k];
+        }
+    }
+    *diff = sqrt(*diff);
+    *norm = sqrt(*norm);
+    free(a);
+    free(b);
+}
+
+static void copy_weights(Model *to, const Model *from)
+{
+    enum { CHUNK = 1 << 16 };
+    real *a = xreallocarray(NULL, CHUNK, sizeof *a);
+    for (int64_t i = 0; i < from->n; i += CHUNK) {
+        size_t n = from->n - i < CHUNK ? (size_t)(from->n - i) : CHUNK;
+        from->ops->get(a, from->w + i, n * sizeof *a);
+        to->ops->put(to->w + i, a, n * sizeof *a);
+        to->ops->sync();
+    }
+    free(a);
+    model_refresh(to);
+}
+
+static double mean_of(const Ops *ops, const real *dloss, int N, uint64_t valid)
+{
+    real *loss = xreallocarray(NULL, (size_t)N, sizeof *loss);
+    double sum = 0;
+    ops->get(loss, dloss, (size_t)N * sizeof *loss);
+    for (int i = 0; i < N; i++) sum += (double)loss[i];
+    free(loss);
+    return sum / (double)valid;
+}
+
+/* What step_batch() does, for the ids in r->x, r->y and another model. */
+static double elsewhere(Model *m, const Run *r, uint64_t valid)
+{
+    const Ops *ops = m->ops;
+    int B = r->plan.B, T = r->plan.cfg.T, N = B * T;
+    size_t ids = (size_t)N * sizeof(int), losses = (size_t)N * sizeof(real);
+    int *x = ops->alloc(ids), *y = ops->alloc(ids);
+    real *dloss = ops->alloc(losses);
+    Tape t;
+    tape_init(&t, ops);
+    t.recompute = opt.recompute;
+    t.on = 1;
+    ops->put(x, r->x, ids);
+    ops->put(y, r->y, ids);
+    Var *h = model_forward(m, &t, x, B, T, NULL);
+    model_loss(m, &t, h, y, NULL, N, dloss, 1 / (double)valid);
+    tape_backward(&t);
+    double loss = mean_of(ops, dloss, N, valid);
+    tape_free(&t);
+    ops->free(x, ids);
+    ops->free(y, ids);
+    ops->free(dloss, losses);
+    return loss;
+}
+
+void health_check(Run *r)
+{
+    const Ops *ops = ops_reference(r->ops, opt.device, opt.threads);
+    uint64_t pos = r->st.pos - (uint64_t)r->plan.rows;
+    uint64_t valid = data_batch(r->train, pos, r->plan.B, r->x, r->y);
+    if (!valid) return;
+    model_zero_grad(r->m);
+    step_batch(r, pos, r->plan.B, r->dloss, valid);
+    double have = mean_of(r->ops, r->dloss, r->plan.B * r->plan.cfg.T, valid), diff, norm;
+    Model *m = model_new(ops, &r->plan.cfg, 1);
+    copy_weights(m, r->m);
+    double want = elsewhere(m, r, valid);
+    compare(m, r->m, &diff, &norm);
+    model_free(m);
+    double off = norm > 0 ? diff / norm : 0;
+    metrics_check(r, ops, have - want, off);
+    note(1,
+         "step %" PRId64 ": a micro-batch again on %s %s: loss %.6f, off by %.2g; gradient off by "
+         "%.2g of its norm",
+         r->st.step, ops->name, ops->dtype, want, have - want, off);
+}
