@@ -105,6 +105,10 @@ void plan_make(Plan *p, const Config *cfg)
     if (!opt.eval_tokens) opt.eval_tokens = 8 * p->a.total_batch;
 }
 
+/* Besides what a model asks for: code, tables, the tokenizer, and the back-end's scratch, above all
+ * the packed blocks of a product. As measured; it hardly depends on sizes. */
+#define PROGRAM_BYTES 9e6
+
 /* One micro-batch and one optimizer step on a back-end that only adds up. */
 void plan_count(Plan *p)
 {
@@ -131,7 +135,9 @@ void plan_count(Plan *p)
     p->mem_acts = (double)t.bytes;
     optim_step(o, 1, 0.9, 0);
     p->flops_opt = n.flops_opt;
-    p->mem_total = (double)n.mem_peak;
+    p->mem_program = PROGRAM_BYTES + (double)N * 2 * sizeof(int32_t) +
+                     (double)p->rows * p->cfg.T * sizeof(real);         /* run_buffers() */
+    p->mem_total = (double)n.mem_peak + p->mem_program;
     tape_free(&t);
     ops->free(x, (size_t)N * sizeof *x);
     ops->free(y, (size_t)N * sizeof *y);

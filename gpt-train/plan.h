@@ -14,7 +14,7 @@ typedef struct Plan {
     OptimGroup group[PG_COUNT];
     int64_t params;
     /* by the counting back-end; bytes */
-    double mem_weights, mem_grads, mem_optim, mem_acts, mem_total;
+    double mem_weights, mem_grads, mem_optim, mem_acts, mem_program, mem_total;
     double flops_fwd, flops_bwd;    /* of one micro-batch */
     double flops_opt;               /* of one step of the optimizer */
 } Plan;

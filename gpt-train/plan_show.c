@@ -65,7 +65,7 @@ static void text_model(const Plan *p, Buf *b)
 static void text_work(const Plan *p, Buf *b)
 {
     const AutoSizes *a = &p->a;
-    char h[5][16];
+    char h[6][16];
     line(b, "batch", "%" PRId64 " tokens = %" PRId64 " rows = %" PRId64 " x %d rows of %d",
          a->total_batch, p->rows, p->accum, p->B, p->cfg.T);
     line(b, "steps", "%" PRId64, a->steps);
@@ -77,9 +77,9 @@ static void text_work(const Plan *p, Buf *b)
     line(b, "  counted", "per step: forward %s, backward %s, optimizer %s FLOPs",
          human(p->flops_fwd * (double)p->accum, h[0]), human(p->flops_bwd * (double)p->accum, h[1]),
          human(p->flops_opt, h[2]));
-    line(b, "memory", "%sB: weights %sB, gradients %sB, optimizer %sB, activations %sB",
+    line(b, "memory", "%sB: weights %sB, gradients %sB, optimizer %sB, activations %sB, program %sB",
          human(p->mem_total, h[0]), human(p->mem_weights, h[1]), human(p->mem_grads, h[2]),
-         human(p->mem_optim, h[3]), human(p->mem_acts, h[4]));
+         human(p->mem_optim, h[3]), human(p->mem_acts, h[4]), human(p->mem_program, h[5]));
 }
 
 static void text_schedule(const Plan *p, Buf *b)
@@ -146,5 +146,6 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
     num(b, "bytes_gradients", p->mem_grads);
     num(b, "bytes_optimizer", p->mem_optim);
     num(b, "bytes_activations", p->mem_acts);
+    num(b, "bytes_program", p->mem_program);
     if (data_rows) buf_printf(b, ", \"data_rows\": %" PRIu64, data_rows);
 }

@@ -55,13 +55,13 @@ static size_t act_bytes(const Tape *t, int64_t n)
     return size_mul((size_t)n, t->ops->act_size);
 }
 
-/* An array of n: one of that size, else one up to twice as large (a batch may be smaller than
- * another), else a new one. Not zeroed. */
+/* An array of n: one of that size, else the next larger one, else a new one. Not zeroed. What is
+ * kept for a backward pass takes none more than twice as large: larger ones will be wanted too. */
 static Act *take(Tape *t, int64_t n)
 {
     TapeArray *best = NULL;
     for (TapeArray *a = t->array + t->narray; a-- > t->array;)
-        if (!a->used && a->n >= n && a->n / 2 <= n && (!best || a->n < best->n)) {
+        if (!a->used && a->n >= n && (!t->on || a->n / 2 <= n) && (!best || a->n < best->n)) {
             best = a;
             if (a->n == n)
                 break;

@@ -7,7 +7,8 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Aligned to 64 bytes, or to a huge page (which is then advised) from 2 MB up. Not zeroed. */
+/* Aligned to 64 bytes, or to a huge page from 2 MB up. Huge pages are advised where they are whole,
+ * so that no memory is taken past the end. Not zeroed. */
 static void *get_pages(size_t bytes)
 {
     size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
@@ -16,7 +17,7 @@ static void *get_pages(size_t bytes)
     void *p = aligned_alloc(align, n ? n : align);
     if (!p) die("out of memory asking for %zu bytes", bytes);
 #ifdef MADV_HUGEPAGE
-    if (align == HUGE_PAGE) madvise(p, n, MADV_HUGEPAGE);
+    if (align == HUGE_PAGE) madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
     return p;
 }
