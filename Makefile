@@ -204,11 +204,14 @@ MAN7     := $(wildcard share/man/*.7)
 install: $(BIN)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/man/man5 share/man/man7)
 	install $(BIN) $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
+	install share/tasks/* $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(MAN7) $(DESTDIR)$(PREFIX)/share/man/man7
 
 uninstall:
+	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/*))
 	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
 	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))

@@ -1,39 +1,49 @@
-/* gpt-eval -- measures a model: one JSON line per task. */
-#include "gpt/bpb.h"
+/* gpt-eval -- measures a model: JSON lines, one per task. */
 #include "gpt/ckpt.h"
-#include "base/progress.h"
-#include <inttypes.h>
-#include <limits.h>
-#include <stdlib.h>
+#include "eval.h"
+#include <float.h>
 #include <string.h>
 
 static const char *model_dir, *output = "-", *device = "auto", *dtype = "auto";
-static int64_t limit;
-static int batch, threads;
+static int threads;
+EvalOptions opt = { .samples = 1, .max_tokens = 512, .top_k = 50, .seed = 42, .temperature = -1 };
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_STR('m', "model", &model_dir, "DIR", "the model directory"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
-    OPT_LONG(0, "limit", &limit, "ROWS", 0, 1e15, "only the first ROWS rows; 0: all"),
-    OPT_INT('B', "batch", &batch, "ROWS", 0, 1 << 24,
-            "rows at a time; 0: about 8192 tokens. Memory, not results"),
+    OPT_LONG(0, "limit", &opt.limit, "N", 0, 1e15,
+             "only the first N rows or items of a task; 0: all (of a task made here: 256)"),
+    OPT_INT('B', "batch", &opt.batch, "ROWS", 0, 1 << 24,
+            "rows, choices or samples at a time; 0: about 8192 tokens, 16 samples. Memory, not "
+            "results"),
+    OPT_HEAD("Task chat"),
+    OPT_INT(0, "samples", &opt.samples, "N", 1, 1 << 20,
+            "answers sampled for each item that is answered in words"),
+    OPT_FLOAT(0, "temperature", &opt.temperature, "X", 0, DBL_MAX,
+              "0: the likeliest answer; without it 0 for one sample, 1 for several"),
+    OPT_INT(0, "top-k", &opt.top_k, "K", 0, 1 << 30, "draw among the K likeliest; 0: among all"),
+    OPT_INT('n', "max-tokens", &opt.max_tokens, "N", 1, 1 << 30, "at most N tokens in an answer"),
+    OPT_LONG('s', "seed", &opt.seed, "N", 0, 0x1p53, "same seed, same items and answers"),
+    OPT_STR(0, "items", &opt.items, "FILE", "write one JSON object for each item to FILE"),
+    OPT_STR(0, "runner", &opt.runner, "FILE", "program that runs the programs of humaneval"),
+    OPT_FLAG(0, "unsafe", &opt.unsafe, "run them even where no sandbox can be made"),
+    OPT_HEAD("Machine"),
     OPT_INT('j', "threads", &threads, "N", 0, 4096, "threads; 0: all there are"),
     OPT_STR('d', "device", &device, "NAME", "auto, cpu, cuda or cuda:N"),
     OPT_CHOICE(0, "dtype", &dtype, "auto|fp32", "number type of activations"),
     OPT_END
 };
 
-typedef struct Subject { Model *m; Tok *tok; Tape tape; } Subject;
-
 static Subject open_subject(void)
 {
-    Subject s;
+    Subject s = { .dir = model_dir };
     s.m = ckpt_model(model_dir, ops_open(device, dtype, threads), 0);
     s.tok = ckpt_tok(model_dir);
     if (tok_vocab(s.tok) != s.m->cfg.V)
         die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", model_dir,
             tok_vocab(s.tok), s.m->cfg.V);
+    s.enc = tokenc_new(s.tok);
     tape_init(&s.tape, s.m->ops);
     return s;
 }
@@ -41,76 +51,27 @@ static Subject open_subject(void)
 static void close_subject(Subject *s)
 {
     tape_free(&s->tape);
+    tokenc_free(s->enc);
     model_free(s->m);
     tok_free(s->tok);
 }
 
-/* A batch at a time, so that progress shows. */
-static Bpb bpb_of(Subject *s, const Data *d, uint64_t rows, int B)
-{
-    BpbEval e;
-    Bpb sum = {0};
-    Progress p = { .what = "bpb", .unit = "rows", .total = rows };
-    bpb_eval_init(&e, s->m->ops, B, (int)d->head.T);
-    progress(&p, 0);
-    for (uint64_t r = 0; r < rows; ) {
-        uint64_t n = rows - r < (uint64_t)B ? rows - r : (uint64_t)B;
-        bpb_rows(&e, s->m, &s->tape, d, r, n, tok_byte_lengths(s->tok), &sum);
-        r += n;
-        progress(&p, r);
-    }
-    progress_end(&p);
-    bpb_eval_free(&e);
-    return sum;
-}
-
-static void num(Buf *b, const char *key, double x)
-{
-    buf_printf(b, ", \"%s\": ", key);
-    json_num(b, x);
-}
-
-static void task_bpb(Subject *s, const StrList *shards, Out *out)
-{
-    Data *d = data_open(shards);
-    data_require(d, tok_hash(s->tok), s->m->cfg.V, 0);
-    int T = s->m->cfg.T;
-    if (d->head.T > (uint32_t)T)
-        die("%s: rows of T %" PRIu32 ", but the model in %s has a context of %d", d->path[0],
-            d->head.T, model_dir, T);
-    uint64_t rows = limit && (uint64_t)limit < d->head.rows ? (uint64_t)limit : d->head.rows;
-    int most = INT_MAX / 4 / (int)d->head.T, B = batch ? batch : 8192 / (int)d->head.T;
-    if (B < 1) B = 1;
-    if (B > most) die_usage("--batch: %d rows of T %" PRIu32 " are too many", B, d->head.T);
-    if ((uint64_t)B > rows) B = (int)rows;
-    Bpb r = bpb_of(s, d, rows, B);
-    Buf b = {0};
-    buf_str(&b, "{\"task\": \"bpb\"");
-    num(&b, "bpb", bpb_value(&r));
-    num(&b, "loss", bpb_loss(&r));
-    buf_printf(
-        &b, ", \"tokens\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"rows\": %" PRIu64 ", \"model\": ",
-        r.tokens, r.bytes, r.rows);
-    json_str(&b, model_dir, strlen(model_dir));
-    buf_str(&b, "}\n");
-    out_write(out, b.s, b.n);
-    buf_free(&b);
-    data_free(d);
-}
-
-typedef struct Task {
+typedef struct Command {
     const char *name, *operands;
     void (*run)(Subject *s, const StrList *operands, Out *out);
-} Task;
-static const Task tasks[] = { { "bpb", "ROWS ...", task_bpb } };
-enum { NTASKS = sizeof tasks / sizeof *tasks };
+} Command;
+static const Command commands[] = {
+    { "bpb", "ROWS ...", bpb_task },
+    { "chat", "TASK ...", chat_task },
+};
+enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
-static const Task *find_task(const char *name)
+static const Command *find_command(const char *name)
 {
     Buf known = {0};
-    for (int i = 0; i < NTASKS; i++) {
-        if (!strcmp(tasks[i].name, name)) return &tasks[i];
-        buf_printf(&known, "%s%s", i ? ", " : "", tasks[i].name);
+    for (int i = 0; i < NCOMMANDS; i++) {
+        if (!strcmp(commands[i].name, name)) return &commands[i];
+        buf_printf(&known, "%s%s", i ? ", " : "", commands[i].name);
     }
     die_usage("unknown task '%s'; known: %s", name, known.s);
 }
@@ -118,17 +79,19 @@ static const Task *find_task(const char *name)
 int main(int argc, char **argv)
 {
     int n = opt_parse(
-        argc, argv, "-m DIR [options] bpb ROWS ...",
-        "Measure a model. Task bpb: bits per byte on row shards (files, patterns, directories).",
+        argc, argv, "-m DIR [options] bpb ROWS ...\n-m DIR [options] chat TASK ...",
+        "Measure a model. bpb: bits per byte on row shards (files, patterns, directories).\n"
+        "chat: answers to questions; TASK is arithmetic, counting, spelling (made here), or a\n"
+        "file of rows, or NAME=FILE with NAME gsm8k, mmlu, arc-easy, arc-challenge, humaneval.",
         opts);
-    if (n < 1) die_usage("which task? bpb ROWS ...");
-    const Task *t = find_task(argv[1]);
+    if (n < 1) die_usage("which task? bpb ROWS ..., or chat TASK ...");
+    const Command *c = find_command(argv[1]);
     StrList operands = { (const char **)argv + 2, n - 1 };
     if (!model_dir || !*model_dir) die_usage("which model? give -m DIR");
-    if (operands.n < 1) die_usage("%s: what on? give %s", t->name, t->operands);
+    if (operands.n < 1) die_usage("%s: what on? give %s", c->name, c->operands);
     Subject s = open_subject();
     Out *out = out_open(output, 0);
-    t->run(&s, &operands, out);
+    c->run(&s, &operands, out);
     out_close(out);
     close_subject(&s);
     return 0;
