@@ -57,11 +57,11 @@ have_mpi    := $(call want,MPI,command -v mpicc)
 CUSRC       := $(wildcard lib/ops/cuda/*.cu)
 have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } 2>/dev/null)
 
-BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)
-PKGS     := zlib libxxhash
+BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)
+PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
-ALL_CFLAGS = $(BASEFLAGS) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
-LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))) -lm -lpthread
+ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
+LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy)) -lm -lpthread
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
 # ---- the library ----------------------------------------------------------
@@ -74,7 +74,7 @@ TIER_avx2   := -mavx2 -mfma -mf16c
 TIER_avx512 := $(TIER_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
-PLAIN    := $(wildcard lib/base/*.c lib/text/*.c)
+PLAIN    := $(wildcard lib/base/*.c lib/text/*.c lib/data/*.c)
 REALSRC  := $(wildcard lib/ops/*.c lib/gpt/*.c)
 CPUSRC   := $(wildcard lib/ops/cpu/*.c)
 OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
@@ -86,7 +86,7 @@ LIB64    := $(BUILD)/libgpt64.a
 BIN      := $(TOOLS:%=$(BUILD)/bin/%)
 
 all: $(BIN)
-	@echo "built for: $(BACKENDS)$(if $(strip $(have_zstd)$(have_snappy)$(have_mpi)), (found, not used yet:$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_mpi), mpi)))"
+	@echo "built for: $(BACKENDS)$(if $(have_mpi), (found, not used yet: mpi))"
 
 # What objects were made with; they are made again when it changes. What --version says, only opt.o.
 FLAGS    := $(CC) $(ALL_CFLAGS) $(KERNEL) $(LDFLAGS)

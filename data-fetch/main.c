@@ -3,6 +3,7 @@
 #include "base/io.h"
 #include "base/opt.h"
 #include "base/progress.h"
+#include "data/parquet.h"
 #include "range.h"
 #include "text.h"
 #include "text/docs.h"
@@ -17,16 +18,20 @@ typedef unsigned long long ull;
 
 static const char *output = "-", *format = "auto", *split = "blank", *range_text = ":";
 static int64_t max_docs;
+static StrList columns;
+static const char *inspect;
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
-    OPT_CHOICE(0, "format", &format, "auto|jsonl|text",
+    OPT_CHOICE(0, "format", &format, "auto|jsonl|text|parquet",
                "what files not named .jsonl, .ndjson or .json hold; auto: JSON Lines if they "
-               "begin with {"),
+               "begin with {, Parquet if they begin with PAR1"),
+    OPT_LIST(0, "column", &columns, "NAME", "of Parquet, read only this column; repeatable"),
+    OPT_STR(0, "inspect", &inspect, "FILE", "tell what a Parquet file holds, and do nothing else"),
     OPT_STR(0, "split", &split, "blank|line|none|SEP", "where documents of plain text end"),
     OPT_STR(0, "range", &range_text, "START:STOP",
-            "only these bytes of a text, or rows of JSON Lines; either end as 90% too"),
+            "only these bytes of a text, or rows of other files; either end as 90% too"),
     OPT_LONG(0, "max-docs", &max_docs, "N", 0, 1e15, "stop after N rows; 0: all"),
     OPT_END
 };
@@ -116,6 +121,27 @@ static void fetch_jsonl(const char *path, In *in, uint64_t lines)
     docs_close(r);
 }
 
+static void fetch_parquet(const char *path)
+{
+    uint64_t from, to;
+    Parquet *p = parquet_open(path, columns.s, columns.n);
+    range_resolve(&range, parquet_rows(p), &from, &to);
+    for (uint64_t i = 0; i < to && !enough(); i++) {
+        buf_clear(&row);
+        if (!parquet_row(p, &row)) break;
+        if (i >= from) row_write(row.s, row.n);
+    }
+    parquet_close(p);
+}
+
+static bool is_parquet(const char *path, In *in)
+{
+    const char *s;
+    size_t n = in_some(in, &s);
+    if (strcmp(format, "auto")) return strcmp(format, "parquet") == 0;
+    return strcmp(path, "-") && parquet_magic(s, n);
+}
+
 typedef struct Source { Cut from, to; uint64_t pos; } Source;
 
 /* The n bytes at s->pos; false if no more are wanted. */
@@ -193,6 +219,11 @@ static uint64_t count_lines(const Buf *b)
 static void fetch(const char *path, Text *t)
 {
     In *in = in_open(path);
+    if (is_parquet(path, in)) {
+        in_close(in);
+        fetch_parquet(path);
+        return;
+    }
     Buf head = {0};
     buf_str(&head, "");
     bool is_text = !jsonl_name(path) && strcmp(format, "jsonl") != 0;
@@ -227,6 +258,17 @@ static void check_operand(const char *path)
         die("%s: no such file, and no data set of that name is known", path);
 }
 
+static void tell(void)
+{
+    Parquet *p = parquet_open(inspect, NULL, 0);
+    parquet_describe(p, &row);
+    out = out_open(output, 0);
+    out_write(out, row.s, row.n);
+    out_close(out);
+    parquet_close(p);
+    buf_free(&row);
+}
+
 int main(int argc, char **argv)
 {
     int n = opt_parse(argc, argv, "[options] [FILE ...]",
@@ -234,6 +276,11 @@ int main(int argc, char **argv)
     if (!range_parse(range_text, &range))
         die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing",
                   range_text);
+    if (inspect) {
+        if (n) die_usage("--inspect takes one file: '%s' is too many", argv[1]);
+        tell();
+        return 0;
+    }
     Text t = text_start();
     for (int i = 1; i <= n; i++) check_operand(argv[i]);
     out = out_open(output, 0);

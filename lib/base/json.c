@@ -62,16 +62,22 @@ static char *utf8_put(char *o, uint32_t c)
 
 /* ---- scalars --------------------------------------------------------------------------------- */
 
+/* How many of the 8 bytes of x, from its lowest on, come before one that is '"', '\\', a control
+ * character or not ASCII. */
+static int plain_bytes(uint64_t x)
+{
+    const uint64_t one = 0x0101010101010101u, top = one << 7, q = x ^ one * '"', b = x ^ one * '\\';
+    uint64_t m = (x | ((x - one * 32) & ~x) | ((q - one) & ~q) | ((b - one) & ~b)) & top;
+    return m ? __builtin_ctzll(m) / 8 : 8;      /* a borrow disturbs higher bytes only */
+}
+
 /* First byte from p on that is '"', '\\', a control character or not ASCII; eight at a time. */
 static const char *plain(const char *p, const char *end)
 {
-    const uint64_t one = 0x0101010101010101u, top = one << 7;
     for (; end - p >= 8; p += 8) {
-        uint64_t x, q, b;
+        uint64_t x;
         memcpy(&x, p, 8);
-        q = x ^ one * '"';
-        b = x ^ one * '\\';
-        if ((x | ((x - one * 32) & ~x) | ((q - one) & ~q) | ((b - one) & ~b)) & top) break;
+        if (plain_bytes(x) < 8) break;
     }
     for (; p < end; p++) {
         unsigned char c = (unsigned char)*p;
@@ -365,32 +371,65 @@ bool json_is_str(const Json *j, const char *s)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_escape(Buf *b, unsigned char c)
+/* c < 128 escaped, or as it is; past what was written. */
+static char *put_ascii(char *o, unsigned char c)
 {
     static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
-    const char *f = c ? strchr(from, c) : NULL;
-    if (f) { char e[2] = { '\\', to[f - from] }; buf_add(b, e, 2); }
-    else buf_printf(b, "\\u%04x", c);
+    const char *f = c && (c < 32 || c == '"' || c == '\\') ? strchr(from, c) : NULL;
+    if (f) {
+        *o++ = '\\';
+        *o++ = to[f - from];
+    } else if (c < 32) {
+        memcpy(o, "\\u00", 4);
+        o[4] = (char)('0' + (c >> 4));
+        o[5] = "0123456789abcdef"[c & 15];
+        o += 6;
+    } else {
+        *o++ = (char)c;
+    }
+    return o;
+}
+
+/* One character of *p, or what is not one, to o, which has room for 6 bytes; past what was
+ * written. */
+static char *put_char(char *o, const char **p, const char *end)
+{
+    if ((unsigned char)**p < 128) return put_ascii(o, (unsigned char)*(*p)++);
+    int k = utf8_step((const unsigned char *)*p, (const unsigned char *)end);
+    if (k < 0) {
+        memcpy(o, "\xef\xbf\xbd", 3);
+        *p -= k;
+        return o + 3;
+    }
+    memcpy(o, *p, (size_t)k);
+    *p += k;
+    return o + k;
 }
 
 void json_str(Buf *b, const char *s, size_t n)
 {
+    enum { ROOM = 16 };                         /* for one round: 8 bytes and a character */
     const char *p = s, *end = n ? s + n : s;
-    buf_reserve(b, size_add(n, 2));
+    char *o = NULL, *last = NULL;
     buf_char(b, '"');
     while (p < end) {
-        const char *run = p;
-        int k = 1;
-        while ((p = plain(p, end)) < end && (unsigned char)*p >= 128) {
-            k = utf8_step((const unsigned char *)p, (const unsigned char *)end);
-            if (k < 0) break;
-            p += k;
+        if (o >= last) {
+            if (o) b->n = (size_t)(o - b->s);
+            buf_reserve(b, size_add((size_t)(end - p), 2 * ROOM));
+            o = b->s + b->n;
+            last = b->s + b->cap - ROOM;
         }
-        buf_add(b, run, (size_t)(p - run));
-        if (p == end) break;
-        if (k < 0) { buf_str(b, "\xef\xbf\xbd"); p -= k; }
-        else put_escape(b, (unsigned char)*p++);
+        if (end - p >= 8) {
+            uint64_t x;
+            memcpy(&x, p, 8);
+            memcpy(o, p, 8);
+            int k = plain_bytes(x);
+            p += k, o += k;
+            if (k == 8) continue;
+        }
+        o = put_char(o, &p, end);
     }
+    if (o) b->n = (size_t)(o - b->s);
     buf_char(b, '"');
 }
 

@@ -3,7 +3,7 @@ cd "$dir" || exit 1
 tab=$(printf '\t')
 
 # ---- command line
-is "help names every option" "data-fetch --help | grep -cE -- '--(output|format|split|range|max-docs) '" 5
+is "help names every option" "data-fetch --help | grep -cE -- '--(output|format|column|inspect|split|range|max-docs) '" 7
 says 2 "--frmat" "unknown option" "data-fetch --frmat text"
 says 2 "--max-docs" "bad number" "data-fetch --max-docs 3x"
 says 2 "--max-docs" "negative number" "data-fetch --max-docs -1"
