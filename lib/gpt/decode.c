@@ -4,6 +4,7 @@
 #include "base/progress.h"
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the cache ------------------------------------------------------------ */
 
@@ -84,6 +85,22 @@ void cache_copy_row(Cache *to, int row, const Cache *from, int from_row)
     to->len[row] = n;
 }
 
+/* A row's last embedding depends on its last id alone: another cache makes it anew. */
+void cache_trim(Cache *c, Tape *t, int row, int n, int last)
+{
+    assert(n >= 0 && n <= c->len[row]);
+    if (n > 0 && n < c->len[row]) {
+        const Ops *ops = c->m->ops;
+        size_t C = (size_t)c->m->cfg.C;
+        Cache *one = cache_new(c->m, 1, 1);
+        cache_feed(one, t, &last, 1, NULL);
+        ops->copy(act_at(ops, c->prev, (int64_t)row * (int64_t)C), one->prev, C * ops->act_size);
+        ops->sync();
+        cache_free(one);
+    }
+    c->len[row] = n;
+}
+
 void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
 {
     Model *m = (Model *)c->m;               /* nothing in it changes: the tape does not record */
@@ -117,7 +134,7 @@ void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
 
 enum { PREFILL = 512 };             /* tokens of a prompt fed at once: bounds the activations */
 
-typedef struct Row { int sample, dead; Rng rng; } Row;
+typedef struct Row { int sample, dead; Rng rng; ToolRow tool; } Row;
 
 Gen *gen_new(Model *m)
 {
@@ -134,12 +151,13 @@ void gen_free(Gen *g)
     cache_free(g->one);
     cache_free(g->many);
     tape_free(&g->tape);
+    ids_free(&g->held);
     free(g->logits);
     free(g->tmp);
     free(g);
 }
 
-/* c, or a larger one in its place, for B rows of M positions */
+/* c, or a larger one in its place, for B rows of M positions. Row 0 is kept. */
 static Cache *fit(Gen *g, Cache *c, int B, int M)
 {
     if (c && c->cap >= B && c->M >= M) return c;
@@ -148,21 +166,43 @@ static Cache *fit(Gen *g, Cache *c, int B, int M)
     M = (int)up;
     if (c && c->cap > B) B = c->cap;
     if (c && c->M > M) M = c->M;
+    Cache *larger = cache_new(g->m, B, M);
+    if (c) cache_copy_row(larger, 0, c, 0);
+    g->m->ops->sync();
     cache_free(c);
-    return cache_new(g->m, B, M);
+    return larger;
 }
 
-/* The prompt into g->one; logits [V] of its last position. */
-static void prefill(Gen *g, const GenJob *j, real *logits)
+/* How many ids of the prompt the cache holds already; the last is always computed, for its
+ * logits. */
+static int already(Gen *g, const GenJob *j)
+{
+    int n = 0, most = j->n - 1;
+    if (!j->keep || !g->one) return 0;
+    if ((size_t)most > g->held.n) most = (int)g->held.n;
+    while (n < most && g->held.id[n] == (uint32_t)j->prompt[n]) n++;
+    return n;
+}
+
+static void hold(Gen *g, const GenJob *j, const int *ids, int n)
+{
+    for (int i = 0; j->keep && i < n; i++) ids_add(&g->held, (uint32_t)ids[i]);
+}
+
+/* The prompt into g->one, with room for `more` after it; logits [V] of its last position. */
+static void prefill(Gen *g, const GenJob *j, int more, real *logits)
 {
     double t0 = now_seconds();
-    g->one = fit(g, g->one, 1, j->n);
-    cache_reset(g->one, 0);
-    for (int i = 0; i < j->n; i += PREFILL) {
+    int from = already(g, j);
+    g->held.n = (size_t)from;
+    if (g->one) cache_trim(g->one, &g->tape, 0, from, from ? j->prompt[from - 1] : 0);
+    g->one = fit(g, g->one, 1, j->n + more);
+    for (int i = from; i < j->n; i += PREFILL) {
         int T = j->n - i < PREFILL ? j->n - i : PREFILL;
         cache_feed(g->one, &g->tape, j->prompt + i, T, i + T == j->n ? logits : NULL);
+        hold(g, j, j->prompt + i, T);
     }
-    g->prompt_tokens += j->n;
+    g->prompt_tokens += j->n - from;
     g->prompt_seconds += now_seconds() - t0;
 }
 
@@ -174,17 +214,27 @@ static Row row_begin(const GenJob *j, int sample)
     return r;
 }
 
-/* Draw row r's next token, the made-th (from 0) of at most `room`. */
-static int step(Gen *g, const GenJob *j, Row *r, const real *logits, int made, int room)
+static int draw(Gen *g, const GenJob *j, Row *r, real *logits, int made)
 {
+    if (j->logits) j->logits(j->arg, r->sample, made, logits);
     int id = pick(&j->pick, logits, g->m->cfg.V, &r->rng, g->tmp);
     if (id < 0)
         die("%s: the model's logits are not finite (token %d after a prompt of %d): its "
             "weights are damaged or its training diverged", j->model, made + 1, j->n);
+    return id;
+}
+
+/* Row r's next token, the made-th (from 0) of at most `room`: drawn, or what a tool forces. */
+static int step(Gen *g, const GenJob *j, Row *r, real *logits, int made, int room)
+{
+    int id;
+    bool forced = toolrow_forced(&r->tool, &id);
+    if (!forced) id = draw(g, j, r, logits, made);
     g->new_tokens++;
-    int stop = j->stop && j->stop[id];
-    if (!stop) j->token(j->arg, r->sample, id);
-    r->dead = stop || made + 1 == room;
+    bool stop = !forced && j->stop && j->stop[id];
+    if (!stop) (forced && j->forced ? j->forced : j->token)(j->arg, r->sample, id);
+    if (!stop && j->tool) toolrow_take(j->tool, &r->tool, id);
+    r->dead = stop || made + 1 == room || (j->cancel && *j->cancel);
     if (r->dead) j->end(j->arg, r->sample, stop ? id : -1);
     return id;
 }
@@ -194,6 +244,7 @@ static int bury(Cache *c, Row *row, int *ids, int n)
 {
     for (int r = 0; r < n;) {
         if (!row[r].dead) { r++; continue; }
+        toolrow_free(&row[r].tool);
         if (r == --n) break;
         row[r] = row[n];
         ids[r] = ids[n];
@@ -202,25 +253,28 @@ static int bury(Cache *c, Row *row, int *ids, int n)
     return n;
 }
 
-/* Samples [first, first + n), all of whose first tokens come from logits first_l [V]. */
+/* Samples [first, first + n), all of whose first tokens come from logits first_l [V]. A job with
+ * `keep` has one, which goes on in the cache of the prompt. */
 static void run_batch(Gen *g, const GenJob *j, int first, int n, int room, const real *first_l)
 {
     double t0 = now_seconds();
     size_t V = (size_t)g->m->cfg.V;
-    Cache *c = g->many = fit(g, g->many, n, j->n + room - 1);
+    Cache *c = j->keep ? g->one : (g->many = fit(g, g->many, n, j->n + room - 1));
     Row *row = xcalloc((size_t)n, sizeof *row);
     int *ids = xcalloc((size_t)n, sizeof *ids);
     for (int r = 0; r < n; r++) {
         row[r] = row_begin(j, first + r);
-        cache_copy_row(c, r, g->one, 0);
+        if (c != g->one) cache_copy_row(c, r, g->one, 0);
+        memcpy(g->logits + (size_t)r * V, first_l, V * sizeof *first_l);
     }
     for (int made = 0;; made++) {
         for (int r = 0; r < n; r++)
-            ids[r] = step(g, j, &row[r], made ? g->logits + (size_t)r * V : first_l, made, room);
+            ids[r] = step(g, j, &row[r], g->logits + (size_t)r * V, made, room);
         n = bury(c, row, ids, n);
         if (n == 0) break;
         cache_rows(c, n);
         cache_feed(c, &g->tape, ids, 1, g->logits);
+        hold(g, j, ids, 1);
     }
     free(row);
     free(ids);
@@ -231,6 +285,7 @@ void gen_run(Gen *g, const GenJob *j)
 {
     const Config *f = &g->m->cfg;
     assert(j->n > 0 && j->n <= f->T && j->samples > 0 && j->batch > 0 && j->max_tokens >= 0);
+    assert(!j->keep || j->samples == 1);
     for (int i = 0; i < j->n; i++) assert(j->prompt[i] >= 0 && j->prompt[i] < f->V);
     int room = f->T - j->n < j->max_tokens ? f->T - j->n : j->max_tokens;
     if (room == 0) {
@@ -241,7 +296,7 @@ void gen_run(Gen *g, const GenJob *j)
     size_t V = (size_t)f->V;
     g->logits = xreallocarray(g->logits, size_mul((size_t)most + 1, V), sizeof *g->logits);
     real *first_l = g->logits + (size_t)most * V;      /* kept until the last batch */
-    prefill(g, j, first_l);
+    prefill(g, j, j->keep ? room - 1 : 0, first_l);
     for (int s = 0; s < j->samples; s += most) {
         int n = j->samples - s < most ? j->samples - s : most;
         run_batch(g, j, s, n, room, first_l);

@@ -9,12 +9,14 @@
  * sample, then all samples of a batch advance together, one token at a time. Each sample draws from
  * its own stream of random numbers, so that it does not depend on which others are drawn beside it
  * or were drawn before. A sample that has ended leaves the batch. Dies if the model's logits are
- * not finite, naming it.
+ * not finite, naming it. With a tool, what it answers is forced into the sample that called it.
  */
 #ifndef GPT_DECODE_H
 #define GPT_DECODE_H
 #include "gpt/model.h"
 #include "gpt/pick.h"
+#include "gpt/tool.h"
+#include <signal.h>
 
 struct Cache {
     const Model *m;
@@ -32,6 +34,8 @@ void cache_reset(Cache *c, int row);                /* length 0 */
 void cache_rows(Cache *c, int B);                   /* use only rows [0,B) from now on, B <= cap */
 /* M of the two may differ; the length copied must fit. */
 void cache_copy_row(Cache *to, int row, const Cache *from, int from_row);
+/* Back to the first n of a row's positions, the last of which holds id `last`. */
+void cache_trim(Cache *c, Tape *t, int row, int n, int last);
 /* Feed T ids (host, [B,T]) to all rows, T + len <= M; logits of each row's last position to host
  * [B,V], or NULL: not wanted. The tape is reset before and after. */
 void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits);
@@ -47,14 +51,25 @@ typedef struct GenJob {
     void (*token)(void *arg, int sample, int id);       /* never an end token */
     void (*end)(void *arg, int sample, int id);         /* the end token drawn; -1: no room */
     void *arg;
+    /* All of these may be NULL, 0. */
+    const Tool *tool;               /* what it forces counts as new tokens, and never as end token */
+    void (*forced)(void *arg, int sample, int id);      /* in place of token() for those */
+    /* May change the logits [V] that sample's next token is drawn from, made-th (from 0). */
+    void (*logits)(void *arg, int sample, int made, real *l);
+    /* Go on from what the last job with `keep` left in the cache as far as the prompt agrees with
+     * it, and leave there what this one makes: a conversation computes only what is new. For
+     * samples 1. Results may differ from those without in the last bits. */
+    int keep;
+    const volatile sig_atomic_t *cancel;                /* not 0: samples end, as if without room */
 } GenJob;
 
 typedef struct Gen {
     Model *m;
     Tape tape;
     Cache *one, *many;              /* the prompt; the samples. Kept from job to job */
+    Ids held;                       /* what a job with `keep` left in `one` */
     real *logits; double *tmp;      /* [batch,V]; [V] */
-    int64_t prompt_tokens, new_tokens;          /* so far; end tokens are counted */
+    int64_t prompt_tokens, new_tokens;          /* computed so far; end tokens are counted */
     double prompt_seconds, new_seconds;
 } Gen;
 

@@ -148,7 +148,8 @@ static bool binary(char op, Value a, Value b, Value *to)
     if (a.kind == INT && b.kind == INT) return of_ints(op, a, b, to);
     if (a.kind >= TUPLE || b.kind >= TUPLE) return of_tuples(op, a, b, to);
     double f = 0;
-    bool good = to_float(&a) & to_float(&b) && of_floats(op, a.f, b.f, &f);
+    bool left = to_float(&a), right = to_float(&b);      /* both: they let go of their limbs */
+    bool good = left && right && of_floats(op, a.f, b.f, &f);
     *to = (Value){ .kind = FLOAT, .f = f };
     return good;
 }

@@ -155,6 +155,26 @@ static void reset(void)
     cache_free(c);
 }
 
+static void trim(void)
+{
+    real *want = uncached(text, LONG), got[V];
+    Cache *c = cache_new(m, 2, T);
+    static const int keep[] = { 150, 149, 130, 1, 0 };
+    double worst = 0;
+    for (int i = 0; i < 5; i++) {
+        cache_reset(c, 0);
+        cache_rows(c, 1);
+        feed(c, 0, 0, 150, NULL);
+        cache_trim(c, &tape, 0, keep[i], keep[i] ? text[keep[i] - 1] : 0);
+        feed(c, 0, keep[i], LONG - keep[i], got);
+        double d = far(got, want + (size_t)(LONG - 1) * V, V);
+        worst = d > worst ? d : worst;
+    }
+    ok(worst <= tol, "a row that was cut back goes on as one that never was longer: %.1e", worst);
+    cache_free(c);
+    free(want);
+}
+
 static void last_position(void)
 {
     real *want = uncached(text, T), got[V];
@@ -283,6 +303,77 @@ static void limits(void)
     gen_free(g);
 }
 
+/* A conversation: each prompt is the last one with its answer and more, or it turns off earlier. */
+typedef struct Talk { int id[T], n; const real *want; double worst; } Talk;
+
+static void talk_token(void *arg, int s, int id)
+{
+    Talk *t = arg;
+    (void)s;
+    t->id[t->n++] = id;
+}
+
+static void talk_end(void *arg, int s, int id) { (void)arg, (void)s, (void)id; }
+
+static void talk_logits(void *arg, int s, int made, real *l)
+{
+    Talk *t = arg;
+    (void)s, (void)made;
+    real *want = uncached(t->id, t->n);
+    double d = far(l, want + (size_t)(t->n - 1) * V, V);
+    t->worst = d > t->worst ? d : t->worst;
+    free(want);
+}
+
+static void keep(void)
+{
+    static const struct { int back, more, max; } turn[] = {
+        { 0, 9, 12 }, { 0, 1, 5 }, { 0, 20, 30 }, { 10, 3, 8 }, { 0, 0, 4 }, { 40, 60, 20 },
+        { 100, 1, 0 }, { 0, 90, 30 }, { 150, 130, 2 }
+    };
+    Talk t = { .n = 0 };
+    Gen *g = gen_new(m);
+    int wasted = 0, held = 0, last[T];
+    for (size_t i = 0; i < sizeof turn / sizeof *turn; i++) {
+        t.n = t.n < turn[i].back ? 0 : t.n - turn[i].back;
+        for (int k = 0; k < turn[i].more; k++, t.n++) t.id[t.n] = (text[t.n] + (int)i) % V;
+        int prompt[T], n = t.n, from = 0;
+        memcpy(prompt, t.id, sizeof prompt);
+        while (from < n - 1 && from < held && last[from] == prompt[from]) from++;
+        int64_t before = g->prompt_tokens;
+        GenJob j = { .model = "toy", .prompt = prompt, .n = n, .samples = 1, .batch = 1,
+                     .max_tokens = turn[i].max, .pick = { .temperature = 1 }, .keep = 1,
+                     .token = talk_token, .end = talk_end, .logits = talk_logits, .arg = &t };
+        gen_run(g, &j);
+        if (turn[i].max == 0) continue;             /* nothing was computed */
+        wasted += g->prompt_tokens - before != n - from;
+        held = t.n - 1;
+        memcpy(last, t.id, sizeof last);
+    }
+    ok(t.worst <= tol, "turns that go on in the cache: logits as without one: %.1e", t.worst);
+    ok(wasted == 0, "and only what is new is computed");
+    gen_free(g);
+}
+
+static volatile sig_atomic_t cancel;
+static void cancel_token(void *arg, int s, int id)
+{
+    on_token(arg, s, id);
+    if (((Got *)arg)->n[0] == 7) cancel = 1;
+}
+
+static void cancelled(void)
+{
+    static Got a;
+    Gen *g = gen_new(m);
+    GenJob j = job(&a, 10, 1, 50);
+    j.cancel = &cancel;
+    j.token = cancel_token;
+    gen_run(g, &j);
+    ok(a.n[0] == 7 && a.end[0] == -1 && !a.bad, "a sample that is cancelled ends");
+    gen_free(g);
+}
+
 typedef struct Count { int first[V], all[V], samples; int last; } Count;
 
 static void count_token(void *arg, int s, int id)
@@ -370,9 +461,12 @@ int main(void)
     chunks();
     rows();
     reset();
+    trim();
     last_position();
     greedy();
     independence();
+    keep();
+    cancelled();
     limits();
     frequencies();
     diverged();
