@@ -1,48 +1,23 @@
 /* enc.c -- encoding text with a tokenizer; see tok.h and enc.h.
  *
- * Pieces of up to 15 bytes that became few tokens are looked up in a table of 32-byte entries, two
- * in a cache line: bytes and length as one 16-byte key, then the ids, which are stored all at once
- * whatever their number. It begins with the tokens themselves and takes in what is met, until 3/4
- * of it is full: then all but the tokens is forgotten. Other pieces of up to LONG_MAX bytes have a
- * second table. What neither knows is encoded by enc_piece.c or enc_walk.c, or for tokenizers that
- * are not plain by tok_piece(). */
+ * Pieces are looked up in the tables of enc_cache.h. What is not there is encoded by enc_scan.c,
+ * enc_chars.c or enc_walk.c, or for tokenizers that are not plain by tok_piece(). */
 #include "text/enc.h"
-#include "text/enc_int.h"
-#include "base/io.h"
+#include "text/enc_cache.h"
 #include "text/nfc.h"
 #include "text/split.h"
 #include "text/utf8.h"
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
-enum { KEY = 15, ENDS = 512, SCAN_BEST = 16 };        /* bytes; longer pieces are walked */
-enum { LONG_MAX_ = 256, LONG_BITS = 15, LONG_ROOM = 2 << 20 };
-enum { TABLE_BITS = 17 };                               /* 4 MB */
-
-typedef struct Entry {                                  /* hi is 0: empty */
-    uint64_t lo, hi;                                    /* bytes 0..7, 8..14; the length on top */
-    union {
-        struct { uint16_t id[7], n; } w2;               /* up to 65,536 ids */
-        struct { uint32_t id[3], n; } w4;
-    };
-} Entry;
-_Static_assert(sizeof(Entry) == 32, "two to a cache line");
-
-typedef struct Long { uint32_t hash, at, bytes, n; } Long;      /* n is 0: empty */
+enum { ENDS = 512 };
 
 struct TokEnc {
     EncModel *m;
     const Tok *t;
     bool plain;
     SplitKind kind;
-    int width;                  /* of ids in Entry */
-    Entry *tab; size_t mask, used, seeds;
-    bool all_seeded;            /* no token of up to KEY bytes is missing there */
-    int shift;
-    uint64_t *seed;             /* a bit per entry of tab: a token, not to be forgotten */
-    Long *lng; size_t nlong;
-    char *room; size_t roomy;   /* of lng: the bytes, and then the ids, from a multiple of 4 on */
+    int bits;                   /* entries of the table, log2 */
+    EncCache c;
     uint32_t *tmp; size_t ntmp; /* ids of a piece */
     WalkRoom walk;
     PieceRoom piece;
@@ -50,17 +25,6 @@ struct TokEnc {
     Buf fixed;                  /* a repaired text */
     Buf normal;                 /* a text in form NFC */
 };
-
-void *huge_alloc(size_t n)
-{
-    const size_t big = 2 << 20, unit = n >= big ? big : 64;
-    size_t round = (size_add(n, unit - 1)) & ~(unit - 1);
-    void *p = aligned_alloc(unit, round);
-    if (!p) die("out of memory (%zu bytes)", n);
-    if (unit == big) madvise(p, round, MADV_HUGEPAGE);
-    memset(p, 0, round);
-    return p;
-}
 
 /* ---- growing outputs ---------------------------------------------------------------- */
 
@@ -111,77 +75,7 @@ void tokout_free(TokOut *out)
     out->n = out->cap = 0;
 }
 
-/* ---- the table of short pieces --------------------------------------------------------- */
-
-static inline uint64_t mix(uint64_t lo, uint64_t hi)
-{
-    return lo * 0x9e3779b97f4a7c15u ^ hi * 0xd6e8feb86659fd93u;
-}
-
-/* The entry of the key, or the empty one where it would go. The line of its home comes first. */
-static Entry *entry_of(const TokEnc *e, uint64_t lo, uint64_t hi)
-{
-    for (size_t i = (size_t)(mix(lo, hi) >> e->shift); ; i = (i + 2) & e->mask) {
-        Entry *p = &e->tab[i], *q = &e->tab[i ^ 1];
-        if (p->lo == lo && p->hi == hi) return p;
-        if (q->lo == lo && q->hi == hi) return q;
-        if (!p->hi) return p;
-        if (!q->hi) return q;
-    }
-}
-
-static inline void key_of(const char *s, size_t n, uint64_t *lo, uint64_t *hi)
-{
-    uint64_t k[2] = {0};
-    memcpy(k, s, n);
-    *lo = k[0];
-    *hi = k[1] | (uint64_t)n << 56;
-}
-
-static void entry_fill(const TokEnc *e, Entry *p, uint64_t lo, uint64_t hi, const uint32_t *id,
-                       size_t n)
-{
-    p->lo = lo, p->hi = hi;
-    for (size_t i = 0; i < n; i++)
-        if (e->width == 2) p->w2.id[i] = (uint16_t)id[i];
-        else p->w4.id[i] = id[i];
-    if (e->width == 2) p->w2.n = (uint16_t)n;
-    else p->w4.n = (uint32_t)n;
-}
-
-/* The tokens of up to 15 bytes, in the order of ids, which is about that of their frequency. With a
- * tokenizer that is not plain, a piece that is a token need not become that token. */
-static void table_seed(TokEnc *e)
-{
-    size_t most = (e->mask + 1) / 8 * 3;
-    if (!e->plain) return;
-    e->all_seeded = true;
-    for (int id = 0; id < tok_vocab(e->t); id++) {
-        uint64_t lo, hi;
-        size_t n;
-        const char *s = tok_bytes(e->t, id, &n);
-        if (tok_is_special(e->t, id) || n > KEY) continue;
-        if (e->seeds == most) {
-            e->all_seeded = false;
-            break;
-        }
-        key_of(s, n, &lo, &hi);
-        Entry *p = entry_of(e, lo, hi);
-        entry_fill(e, p, lo, hi, &(uint32_t){ (uint32_t)id }, 1);
-        size_t i = (size_t)(p - e->tab);
-        e->seed[i / 64] |= (uint64_t)1 << (i % 64);
-        e->seeds++;
-    }
-    e->used = e->seeds;
-}
-
-/* Tokens came first, so no path to one leads over what is removed here. */
-static void table_wipe(TokEnc *e)
-{
-    for (size_t i = 0; i <= e->mask; i++)
-        if (!(e->seed[i / 64] >> (i % 64) & 1)) e->tab[i].hi = 0;
-    e->used = e->seeds;
-}
+/* ---- an encoder ------------------------------------------------------------------------ */
 
 TokEnc *tokenc_sized(const Tok *t, int bits)
 {
@@ -190,33 +84,20 @@ TokEnc *tokenc_sized(const Tok *t, int bits)
     e->t = t;
     e->plain = tok_plain(t);
     e->kind = tok_split(t);
-    e->width = tok_vocab(t) <= 65536 ? 2 : 4;
-    e->mask = ((size_t)1 << bits) - 1;
-    e->shift = 64 - bits;
+    e->bits = bits;
     return e;
-}
-
-/* The tables, when the first text comes. */
-static void tables(TokEnc *e)
-{
-    e->tab = huge_alloc((e->mask + 1) * sizeof *e->tab);
-    e->seed = xcalloc(e->mask / 64 + 1, sizeof *e->seed);
-    e->lng = huge_alloc(sizeof *e->lng << LONG_BITS);
-    e->room = huge_alloc(LONG_ROOM);
-    table_seed(e);
 }
 
 TokEnc *tokenc_new(const Tok *t)
 {
-    return tokenc_sized(t, TABLE_BITS);
+    return tokenc_sized(t, 17);                         /* 4 MB */
 }
 
 TokEnc *tokenc_share(TokEnc *from)
 {
     TokEnc *e = xcalloc(1, sizeof *e);
     e->m = encmodel_share(from->m);
-    e->t = from->t, e->plain = from->plain, e->kind = from->kind, e->width = from->width;
-    e->mask = from->mask, e->shift = from->shift;
+    e->t = from->t, e->plain = from->plain, e->kind = from->kind, e->bits = from->bits;
     return e;
 }
 
@@ -224,19 +105,25 @@ void tokenc_free(TokEnc *e)
 {
     if (!e) return;
     encmodel_free(e->m);
-    free(e->tab), free(e->seed), free(e->lng), free(e->room), free(e->tmp);
-    free(e->walk.dead), free(e->walk.seen);
+    enccache_free(&e->c);
+    free(e->tmp), free(e->walk.dead), free(e->walk.seen);
     piece_free(&e->piece), ids_free(&e->ids), buf_free(&e->fixed), buf_free(&e->normal);
     free(e);
 }
 
-/* ---- a piece -------------------------------------------------------------------------- */
+/* ---- a piece --------------------------------------------------------------------------- */
 
-/* Encode it from nothing; the ids are in *id. */
-static size_t by_merging(TokEnc *e, const char *s, size_t n, const uint32_t **id)
+static bool ends_wide(const char *s, size_t n)          /* in a character of three bytes */
+{
+    return n > 3 && (s[n - 3] & 0xf0) == 0xe0;
+}
+
+/* Encode it from nothing; the ids are in *id. hash is that of enccache_token(). */
+static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
     if (e->plain) {
-        int whole = n <= KEY && e->all_seeded ? -1 : tok_find(e->t, s, n);
+        int whole = enccache_token(&e->c, hash) ? tok_find(e->t, s, n) : -1;
+        size_t got = 0;
         if (n > e->ntmp) {
             e->ntmp = grown(e->ntmp, 0, n);
             free(e->tmp);
@@ -244,7 +131,9 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, const uint32_t **id
         }
         *id = e->tmp;
         if (whole >= 0) return e->tmp[0] = (uint32_t)whole, 1;
-        if (n <= SCAN_BEST) return enc_scan(e->m, s, n, e->tmp);
+        if (ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
+        else if (n <= SCAN_MAX) got = enc_scan(e->m, s, n, e->tmp);
+        if (got) return got;
         if (walk_can(e->m)) return enc_walk(e->m, &e->walk, s, n, e->tmp);
     }
     if (n >= UINT32_MAX)
@@ -255,85 +144,39 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, const uint32_t **id
     return e->ids.n;
 }
 
-static Long *long_slot(const TokEnc *e, const char *s, size_t n, uint32_t hash)
+static size_t put_all(void *out, int width, size_t at, const uint32_t *id, size_t n)
 {
-    size_t mask = ((size_t)1 << LONG_BITS) - 1;
-    for (size_t i = hash & mask; ; i = (i + 1) & mask) {
-        Long *p = &e->lng[i];
-        if (!p->n || (p->hash == hash && p->bytes == n && !memcmp(e->room + p->at, s, n))) return p;
-    }
-}
-
-static void long_put(TokEnc *e, Long *p, const char *s, size_t n, uint32_t hash, const uint32_t *id,
-                     size_t ids)
-{
-    size_t at = (e->roomy + 3) & ~(size_t)3, to = at + ((n + 3) & ~(size_t)3), end = to + 4 * ids;
-    if (end > LONG_ROOM || e->nlong == ((size_t)3 << LONG_BITS) / 4) {
-        memset(e->lng, 0, sizeof *e->lng << LONG_BITS);
-        e->nlong = e->roomy = 0;
-        p = long_slot(e, s, n, hash);
-        end -= at, to -= at, at = 0;
-    }
-    memcpy(e->room + at, s, n);
-    memcpy(e->room + to, id, 4 * ids);
-    *p = (Long){ hash, (uint32_t)at, (uint32_t)n, (uint32_t)ids };
-    e->roomy = end;
-    e->nlong++;
+    for (size_t i = 0; i < n; i++) put(out, width, at + i, id[i]);
+    return n;
 }
 
 /* A piece that is not in the table of short ones; returns how many ids. */
-static size_t encode_piece(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
+static __attribute__((noinline))
+size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
 {
-    const uint32_t *id;
+    uint64_t hash = xxh3(s, n);
     size_t got;
-    if (n <= LONG_MAX_) {
-        uint32_t hash = (uint32_t)xxh3(s, n);
-        Long *p = long_slot(e, s, n, hash);
-        if (p->n) {
-            got = p->n;
-            id = (const uint32_t *)(const void *)(e->room + p->at + ((n + 3) & ~(size_t)3));
-        } else {
-            got = by_merging(e, s, n, &id);
-            long_put(e, p, s, n, hash, id, got);
-        }
-    } else {
-        got = by_merging(e, s, n, &id);
+    const uint32_t *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
+    if (!id) {
+        got = by_merging(e, s, n, hash, &id);
+        enccache_put_long(&e->c, s, n, hash, id, got);
     }
-    for (size_t i = 0; i < got; i++) put(out, width, at + i, id[i]);
-    return got;
+    return put_all(out, width, at, id, got);
 }
 
-/* A short piece that is not in the line of its home, or that has 0 ids there. Returns how many
- * ids. */
+/* A piece of up to KEY bytes that is not in its line of the table, or has 0 ids there. */
 static __attribute__((noinline))
-size_t encode_rare(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
+size_t encode_short(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
 {
     uint64_t lo, hi;
     key_of(s, n, &lo, &hi);
-    Entry *p = entry_of(e, lo, hi);
-    size_t most = e->width == 2 ? 7 : 3;
-    size_t got = !p->hi ? 0 : e->width == 2 ? p->w2.n : p->w4.n;
+    const Entry *p = enccache_line(&e->c, lo, hi);
+    for (int i = 0; i < 2; i++)
+        if (p[i].lo == lo && p[i].hi == hi) return encode_long(e, s, n, out, at, width);
     const uint32_t *id;
-    if (got) {
-        for (size_t i = 0; i < got; i++)
-            put(out, width, at + i, e->width == 2 ? p->w2.id[i] : p->w4.id[i]);
-        return got;
-    }
-    if (p->hi) return encode_piece(e, s, n, out, at, width);
-    got = by_merging(e, s, n, &id);
-    for (size_t i = 0; i < got; i++) put(out, width, at + i, id[i]);
-    if (4 * e->used >= 3 * e->mask) {
-        table_wipe(e);
-        p = entry_of(e, lo, hi);
-    }
-    if (got > most) {
-        long_put(e, long_slot(e, s, n, (uint32_t)xxh3(s, n)), s, n, (uint32_t)xxh3(s, n), id, got);
-        entry_fill(e, p, lo, hi, id, 0);        /* 0 ids: it is in the other table, or was */
-    } else {
-        entry_fill(e, p, lo, hi, id, got);
-    }
-    e->used++;
-    return got;
+    size_t got = by_merging(e, s, n, key_hash(lo, hi), &id);
+    enccache_put(&e->c, lo, hi, id, got);
+    return put_all(out, width, at, id, got);
 }
 
 /* ---- a text ---------------------------------------------------------------------------- */
@@ -359,8 +202,8 @@ static inline __attribute__((always_inline))
 void look_ahead(const TokEnc *e, Ahead *a, const char *s, size_t from, const uint32_t *end,
                 size_t count, const bool near)
 {
-    const Entry *const tab = e->tab;
-    const int shift = e->shift;
+    const Entry *const tab = e->c.tab;
+    const int shift = e->c.shift;
     for (size_t k = 0; k < count; k++, a++) {
         const char *p = s + from;
         size_t n = end[k] - from;
@@ -378,7 +221,7 @@ void look_ahead(const TokEnc *e, Ahead *a, const char *s, size_t from, const uin
             hi |= (uint64_t)n << 56;
         }
         a->lo = lo, a->hi = hi;
-        a->home = tab + (mix(lo, hi) >> shift);
+        a->home = tab + 2 * (key_hash(lo, hi) >> shift);
         __builtin_prefetch(a->home);
     }
 }
@@ -404,15 +247,15 @@ size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *e
         else look_ahead_near(e, ahead, s, from, end, some);
         for (k = 0; k < some; k++) {
             const Ahead *a = &ahead[k];
-            const Entry *x = a->home, *y = (const Entry *)((uintptr_t)x ^ sizeof *x);
+            const Entry *x = a->home, *y = x + 1;
             uint64_t first = (x->lo ^ a->lo) | (x->hi ^ a->hi);
             uint64_t second = (y->lo ^ a->lo) | (y->hi ^ a->hi);
             x = first ? y : x;
             size_t got = cw == 2 ? x->w2.n : x->w4.n;
             if (__builtin_expect((first && second) || !got, 0)) {
                 size_t start = k ? end[k - 1] : from, n = end[k] - start;
-                if (a->hi) at += encode_rare(e, s + start, n, out, at, ow);
-                else at += encode_piece(e, s + start, n, out, at, ow);
+                if (a->hi) at += encode_short(e, s + start, n, out, at, ow);
+                else at += encode_long(e, s + start, n, out, at, ow);
                 continue;
             }
             if (cw == 2 && ow == 2) {
@@ -458,7 +301,7 @@ static size_t ends_of(const TokEnc *e, const char *s, size_t n, size_t from, uin
 void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
 {
     uint32_t ends[ENDS];
-    if (!e->tab) tables(e);
+    if (!e->c.tab) enccache_make(&e->c, e->t, e->bits);
     if (tok_nfc(e->t)) s = nfc(&e->normal, s, n, &n);
     reserve(out, size_add(n, 8));
     for (size_t i = 0; i < n; ) {
@@ -466,11 +309,11 @@ void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
         ptrdiff_t safe = (ptrdiff_t)(n - i) - 16;
         if (count == 0) {                       /* 4 GB or more */
             size_t end = split_kind_next(e->kind, s, n, i);
-            out->n += encode_piece(e, s + i, end - i, out->id, out->n, out->width);
+            out->n += encode_long(e, s + i, end - i, out->id, out->n, out->width);
             i = end;
             continue;
         }
-        out->n = (e->width == 4 ? pieces_4_4 : out->width == 2 ? pieces_2_2 : pieces_2_4)
+        out->n = (e->c.width == 4 ? pieces_4_4 : out->width == 2 ? pieces_2_2 : pieces_2_4)
                      (e, s + i, safe, ends, count, out->id, out->n);
         i += ends[count - 1];
     }

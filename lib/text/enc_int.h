@@ -10,46 +10,66 @@ typedef struct EncModel EncModel;               /* read-only once made; shared b
 EncModel *encmodel_new(const Tok *t);
 EncModel *encmodel_share(EncModel *m);
 void encmodel_free(EncModel *m);
-const Tok *encmodel_tok(const EncModel *m);
 
-/* The merge of two tokens of a plain tokenizer, or NO_ID. */
-uint32_t encmodel_pair(const EncModel *m, uint32_t a, uint32_t b);
-
+/* Merges by their two tokens, a perfect hash: the pair's hash picks a bucket, the bucket's
+ * multiplier the one slot where the pair can be. A slot holds the id and, in what bits that leaves,
+ * a tag of the hash: a pair that is none is taken for one about once in 2^(32 - id_bits). */
 typedef struct PairTable {
+    const Tok *t;
     const uint32_t (*pair)[2];
-    uint32_t *slot;             /* tag << id_bits | id; 0 is empty */
-    size_t mask;
-    int shift, id_bits;         /* home of a hash: the bits above shift */
+    uint32_t *slot;             /* tag << id_bits | id; NULL: none found, ask t */
+    uint16_t *mul;              /* of a bucket, odd */
+    int bucket_shift, slot_shift, id_bits;
 } PairTable;
+void pairs_make(PairTable *m, const Tok *t);    /* t is plain */
+void pairs_free(PairTable *m);
 const PairTable *encmodel_pairs(const EncModel *m);
 
 static inline uint64_t pair_hash(uint32_t a, uint32_t b)
 {
-    return ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u ^ (uint64_t)a * 0xd6e8feb86659fd93u;
+    return a * 0x9e3779b97f4a7c15u + b * 0xd6e8feb86659fd93u;
 }
 
-/* The home is taken from the top of the hash, the tag from its low half. */
-static inline uint32_t pair_tag(const PairTable *m, uint64_t hash)
+static inline uint32_t pair_slot(const PairTable *m, uint64_t hash)
 {
-    return (uint32_t)hash << m->id_bits;
+    return (uint32_t)(hash >> 20) * m->mul[hash >> m->bucket_shift] >> m->slot_shift;
 }
 
-static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
+/* A merge's id if there is one of a and b, else NO_ID or, rarely, some merge of others. */
+static inline uint32_t pair_maybe(const PairTable *m, uint32_t a, uint32_t b)
 {
     uint64_t h = pair_hash(a, b);
-    uint32_t tag = pair_tag(m, h), low = (1u << m->id_bits) - 1;
-    for (size_t i = (size_t)(h >> m->shift); ; i = (i + 1) & m->mask) {
-        uint32_t x = m->slot[i], id = x & low;
-        if (!x) return NO_ID;
-        if ((x ^ tag) <= low && m->pair[id - 256][0] == a && m->pair[id - 256][1] == b) return id;
-    }
+    uint32_t x = m->slot[pair_slot(m, h)], low = (1u << m->id_bits) - 1;
+    return (x ^ (uint32_t)h << m->id_bits) <= low ? x & low : NO_ID;
+}
+
+static inline bool pair_is(const PairTable *m, uint32_t id, uint32_t a, uint32_t b)
+{
+    return m->pair[id - 256][0] == a && m->pair[id - 256][1] == b;
+}
+
+/* The merge of two tokens, or NO_ID. */
+static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
+{
+    if (!m->slot) return (uint32_t)tok_pair(m->t, a, b);
+    uint32_t id = pair_maybe(m, a, b);
+    return id != NO_ID && pair_is(m, id, a, b) ? id : NO_ID;
 }
 
 /* out has room for n ids; returns how many. Plain tokenizers only:
- * scan: the lowest merge is searched for each time; n <= SCAN_MAX. O(n^2), quick where n is small.
+ * scan: the lowest merge is searched for each time; n <= SCAN_MAX.
+ * chars: the same, but begins with whole characters where that is as good, see enc_chars.c; any n.
+ * Returns 0 if it begins with more than SCAN_MAX symbols.
  * walk: O(n), see enc_walk.c. Only if walk_can(). */
-enum { SCAN_MAX = 64 };
+enum { SCAN_MAX = 62 };
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out);
+size_t enc_chars(const EncModel *m, const char *s, size_t n, uint32_t *out);
+
+/* What scan and chars begin with: ids of bytes and characters, from 1 on; the borders are NO_ID. */
+typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symbols;
+struct CharTables;
+struct CharTables *char_tables_new(const EncModel *m, const Tok *t);    /* NULL: of no use */
+bool chars_start(const struct CharTables *c, const char *s, size_t n, Symbols *w);
 
 enum { WALK_SEEN = 4096 };
 typedef struct WalkRoom {       /* {0} is empty; free dead and seen */

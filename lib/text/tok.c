@@ -324,6 +324,7 @@ int tok_named(const Tok *t, const char *name)
 const int32_t *tok_byte_lengths(const Tok *t) { return t->len; }
 int tok_max_length(const Tok *t) { return t->max_len; }
 bool tok_plain(const Tok *t) { return t->plain; }
+bool tok_whole(const Tok *t) { return t->whole; }
 SplitKind tok_split(const Tok *t) { return t->kind; }
 const char *tok_pattern(const Tok *t) { return t->pattern; }
 bool tok_nfc(const Tok *t) { return t->nfc; }

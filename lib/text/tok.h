@@ -50,6 +50,7 @@ const int32_t *tok_byte_lengths(const Tok *t);
 int tok_max_length(const Tok *t);               /* of an ordinary token, bytes */
 
 bool tok_plain(const Tok *t);                   /* see above */
+bool tok_whole(const Tok *t);                   /* a piece that is a token becomes that token */
 SplitKind tok_split(const Tok *t);
 const char *tok_pattern(const Tok *t);          /* as it stands in the file */
 bool tok_nfc(const Tok *t);                     /* text is put into form NFC first (nfc.h) */

@@ -148,9 +148,9 @@ static void chars(void)
 {
     static const char *const c[] = { "\xe6\x97\xa5", "\xe6\x97\xa7", "\xe7\x9a\x84", "\xc3\xa9",
                                      "a", "\xe3\x80\x80", "\xf0\xa0\x80\x80", "\xe6\x97\x97" };
-    int scan = 0, walk = 0, rounds = 0;
+    int scan = 0, walk = 0, whole = 0, rounds = 0, shorter = 0;
     uint32_t out[400];
-    for (int k = 0; k < 600; k++) {
+    for (int k = 0; k < 1500; k++) {
         int kinds = 2 + (int)below(7);
         Merge m[60];
         size_t n = 0, most = 2 + below(58);
@@ -167,6 +167,16 @@ static void chars(void)
                     s[i][0] = from[below(strlen(from))], s[i][1] = 0;
                     id[i] = (unsigned char)s[i][0];
                 }
+            }
+            if (below(3) == 0) {                /* on the way to a whole character */
+                const char *from = c[below((uint64_t)kinds)];
+                id[0] = (unsigned char)from[0], id[1] = (unsigned char)from[1];
+                memcpy(s[0], from, 1), memcpy(s[1], from + 1, 1), s[0][1] = s[1][1] = 0;
+                for (size_t x = 0; x < n && strlen(from) > 2; x++)
+                    if (strlen(text[x]) == 2 && !memcmp(text[x], from, 2)) {
+                        id[0] = 256 + (uint32_t)x, strcpy(s[0], text[x]);
+                        id[1] = (unsigned char)from[2], s[1][0] = from[2];
+                    }
             }
             if (strlen(s[0]) + strlen(s[1]) > 12) continue;
             strcat(strcpy(text[n], s[0]), s[1]);
@@ -186,6 +196,7 @@ static void chars(void)
         EncModel *e = encmodel_new(t);
         WalkRoom room = {0};
         walk_can(e);
+        struct CharTables *ct = char_tables_new(e, t);
         for (int i = 0; i < 30; i++, rounds++) {
             Buf b = {0};
             for (uint64_t j = 1 + below(14); j; j--) buf_str(&b, c[below((uint64_t)kinds)]);
@@ -193,12 +204,17 @@ static void chars(void)
             naive(t, b.s, b.n, &want);
             scan += !same(out, enc_scan(e, b.s, b.n, out), &want);
             walk += !same(out, enc_walk(e, &room, b.s, b.n, out), &want);
+            whole += !same(out, enc_chars(e, b.s, b.n, out), &want);
+            Symbols w;
+            shorter += ct && chars_start(ct, b.s, b.n, &w) && w.n < b.n;
             ids_free(&want), buf_free(&b);
         }
-        free(room.dead), free(room.seen), encmodel_free(e), tok_free(t);
+        free(room.dead), free(room.seen), free(ct), encmodel_free(e), tok_free(t);
     }
     ok(!scan, "%d pieces of wide characters by scanning (%d wrong)", rounds, scan);
     ok(!walk, "by walking (%d wrong)", walk);
+    ok(!whole, "beginning with characters (%d wrong)", whole);
+    ok(shorter > rounds / 10, "which %d of them did", shorter);
 }
 
 static void long_pieces(void)

@@ -1,0 +1,125 @@
+/* enc_cache.c -- see enc_cache.h. */
+#include "text/enc_cache.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { LONG_BITS = 15, LONG_ROOM = 2 << 20, TOKEN_BITS = 19, SEEN_BITS = 15 };
+
+void *huge_alloc(size_t n)
+{
+    const size_t big = 2 << 20, unit = n >= big ? big : 64;
+    size_t round = (size_add(n, unit - 1)) & ~(unit - 1);
+    void *p = aligned_alloc(unit, round);
+    if (!p) die("out of memory (%zu bytes)", n);
+    if (unit == big) madvise(p, round, MADV_HUGEPAGE);
+    memset(p, 0, round);
+    return p;
+}
+
+static void fill(const EncCache *c, Entry *p, uint64_t lo, uint64_t hi, const uint32_t *id,
+                 size_t n)
+{
+    p->lo = lo, p->hi = hi;
+    if (c->width == 2) {
+        if (n > 7) n = 0;
+        for (size_t i = 0; i < n; i++) p->w2.id[i] = (uint16_t)id[i];
+        p->w2.n = (uint16_t)n;
+    } else {
+        if (n > 3) n = 0;
+        for (size_t i = 0; i < n; i++) p->w4.id[i] = id[i];
+        p->w4.n = (uint32_t)n;
+    }
+}
+
+void enccache_put(EncCache *c, uint64_t lo, uint64_t hi, const uint32_t *id, size_t n)
+{
+    Entry *p = enccache_line(c, lo, hi);
+    fill(c, p->hi ? p + 1 : p, lo, hi, id, n);
+}
+
+/* Tokens whose piece becomes that token. Those with a tokenizer that says nothing of the kind are
+ * found in the text. */
+static void seed(EncCache *c, const Tok *t)
+{
+    for (uint32_t id = 0; id < (uint32_t)tok_vocab(t); id++) {
+        uint64_t lo, hi, hash;
+        size_t n;
+        const char *s = tok_bytes(t, (int)id, &n);
+        if (n == 0 || tok_is_special(t, (int)id)) continue;
+        if (n <= KEY) {
+            key_of(s, n, &lo, &hi);
+            hash = key_hash(lo, hi);
+            Entry *p = enccache_line(c, lo, hi);
+            if (!p[1].hi) enccache_put(c, lo, hi, &id, 1);
+        } else {
+            hash = xxh3(s, n);
+        }
+        c->token[hash >> (64 - TOKEN_BITS) >> 6] |= (uint64_t)1 << (hash >> (64 - TOKEN_BITS) & 63);
+    }
+}
+
+bool enccache_token(const EncCache *c, uint64_t hash)
+{
+    return c->token[hash >> (64 - TOKEN_BITS) >> 6] >> (hash >> (64 - TOKEN_BITS) & 63) & 1;
+}
+
+void enccache_make(EncCache *c, const Tok *t, int bits)
+{
+    c->width = tok_vocab(t) <= 65536 ? 2 : 4;
+    c->shift = 64 - (bits - 1);
+    c->tab = huge_alloc(sizeof *c->tab << bits);
+    c->token = xcalloc(1 << TOKEN_BITS >> 6, sizeof *c->token);
+    c->lng = huge_alloc(sizeof *c->lng << LONG_BITS);
+    c->seen = xcalloc(1 << SEEN_BITS, sizeof *c->seen);
+    c->room = huge_alloc(LONG_ROOM);
+    if (tok_whole(t)) seed(c, t);
+}
+
+void enccache_free(EncCache *c)
+{
+    free(c->tab), free(c->token), free(c->lng), free(c->seen), free(c->room);
+}
+
+/* ---- long pieces ---------------------------------------------------------------------- */
+
+static Long *slot(const EncCache *c, const char *s, size_t n, uint32_t hash)
+{
+    size_t mask = ((size_t)1 << LONG_BITS) - 1;
+    for (size_t i = hash & mask; ; i = (i + 1) & mask) {
+        Long *p = &c->lng[i];
+        if (!p->n || (p->hash == hash && p->bytes == n && !memcmp(c->room + p->at, s, n))) return p;
+    }
+}
+
+const uint32_t *enccache_long(const EncCache *c, const char *s, size_t bytes, uint64_t hash,
+                              size_t *n)
+{
+    if (c->seen[hash >> (64 - SEEN_BITS)] != (uint16_t)(hash >> 32)) return NULL;
+    Long *p = slot(c, s, bytes, (uint32_t)hash);
+    *n = p->n;
+    if (!p->n) return NULL;
+    return (const uint32_t *)(const void *)(c->room + p->at + ((bytes + 3) & ~(size_t)3));
+}
+
+void enccache_put_long(EncCache *c, const char *s, size_t bytes, uint64_t hash, const uint32_t *id,
+                    size_t n)
+{
+    uint16_t *seen = &c->seen[hash >> (64 - SEEN_BITS)], tag = (uint16_t)(hash >> 32);
+    if (bytes > LONG || n == 0) return;
+    if (*seen != tag) {
+        *seen = tag;
+        return;
+    }
+    size_t at = (c->roomy + 3) & ~(size_t)3, to = at + ((bytes + 3) & ~(size_t)3), end = to + 4 * n;
+    if (end > LONG_ROOM || c->nlong == ((size_t)3 << LONG_BITS) / 4) {
+        memset(c->lng, 0, sizeof *c->lng << LONG_BITS);
+        c->nlong = 0;
+        end -= at, to -= at, at = 0;
+    }
+    Long *p = slot(c, s, bytes, (uint32_t)hash);
+    memcpy(c->room + at, s, bytes);
+    memcpy(c->room + to, id, 4 * n);
+    *p = (Long){ (uint32_t)hash, (uint32_t)at, (uint32_t)bytes, (uint32_t)n };
+    c->roomy = end;
+    c->nlong++;
+}

@@ -1,0 +1,295 @@
+/* enc_scan.c -- a piece that is no token, by the merges of a plain tokenizer: see enc_int.h. */
+#include "text/enc_int.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+struct EncModel {
+    const Tok *t;
+    atomic_int users;
+    PairTable pairs;
+    uint16_t *bytes;            /* [65536] merge of two bytes, or 0xffff; NULL: ids are too large */
+    struct CharTables *chars;
+    pthread_mutex_t lock;
+    atomic_int walk_state;      /* 0: not tried, 1: can, 2: cannot */
+    struct WalkTables *walk;
+};
+
+const PairTable *encmodel_pairs(const EncModel *m)
+{
+    return &m->pairs;
+}
+
+static bool has_avx2(void)
+{
+#ifdef __x86_64__
+    const char *want = getenv("PIPEGPT_CPU");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
+           !(want && !strcmp(want, "base"));
+#else
+    return false;
+#endif
+}
+
+static uint16_t *bytes_new(const PairTable *m, size_t merges)
+{
+    uint16_t *bytes = xreallocarray(NULL, 65536, sizeof *bytes);
+    memset(bytes, 0xff, 65536 * sizeof *bytes);
+    for (size_t k = 0; k < merges; k++)
+        if (m->pair[k][0] < 256 && m->pair[k][1] < 256)
+            bytes[m->pair[k][0] << 8 | m->pair[k][1]] = (uint16_t)(256 + k);
+    return bytes;
+}
+
+EncModel *encmodel_new(const Tok *t)
+{
+    EncModel *m = xcalloc(1, sizeof *m);
+    const uint32_t (*pair)[2];
+    size_t merges = tok_merges(t, &pair);
+    m->t = t;
+    m->users = 1;
+    pthread_mutex_init(&m->lock, NULL);
+    if (!tok_plain(t)) return m;
+    pairs_make(&m->pairs, t);
+    if (m->pairs.slot && 256 + merges <= 0xffff && has_avx2())
+        m->bytes = bytes_new(&m->pairs, merges);
+    m->chars = char_tables_new(m, t);
+    return m;
+}
+
+EncModel *encmodel_share(EncModel *m)
+{
+    atomic_fetch_add(&m->users, 1);
+    return m;
+}
+
+void encmodel_free(EncModel *m)
+{
+    if (atomic_fetch_sub(&m->users, 1) > 1) return;
+    walk_tables_free(m->walk);
+    pthread_mutex_destroy(&m->lock);
+    pairs_free(&m->pairs);
+    free(m->bytes), free(m->chars);
+    free(m);
+}
+
+struct WalkTables *encmodel_walk(const EncModel *m)
+{
+    return m->walk;
+}
+
+bool walk_can(EncModel *m)
+{
+    int state = atomic_load_explicit(&m->walk_state, memory_order_acquire);
+    if (state) return state == 1;
+    pthread_mutex_lock(&m->lock);
+    if (!m->walk_state) {
+        m->walk = tok_plain(m->t) ? walk_tables_new(m, m->t) : NULL;
+        atomic_store_explicit(&m->walk_state, m->walk ? 1 : 2, memory_order_release);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return m->walk != NULL;
+}
+
+/* ---- merging ---------------------------------------------------------------------- */
+
+/* Positions count from 1; 0 and n + 1 are the borders. */
+typedef struct Links { uint8_t next[SCAN_MAX + 2], prev[SCAN_MAX + 2]; } Links;
+
+static inline void links_init(Links *l, size_t n)
+{
+    for (size_t i = 0; i < n + 1; i++) l->next[i] = (uint8_t)(i + 1), l->prev[i + 1] = (uint8_t)i;
+}
+
+static inline size_t links_out(const Links *l, const Symbols *w, uint32_t *out)
+{
+    size_t got = 0;
+    for (size_t i = 1; i <= w->n; i = l->next[i]) out[got++] = w->id[i];
+    return got;
+}
+
+static inline uint32_t key_of(const PairTable *m, const Symbols *w, size_t at, size_t after)
+{
+    uint32_t id = after > w->n || at == 0 ? NO_ID : pair_get(m, w->id[at], w->id[after]);
+    return id == NO_ID ? NO_ID : id << 6 | (uint32_t)(at - 1);
+}
+
+/* key[i] = merge of the symbols at i and after it << 6 | i - 1, so that the least key is the lowest
+ * merge and of equal ones the leftmost; NO_ID: none. Ids have at most 25 bits. */
+static size_t merge_any(const PairTable *m, Symbols *w, uint32_t *out)
+{
+    uint32_t key[SCAN_MAX + 1];
+    Links l;
+    links_init(&l, w->n);
+    for (size_t i = 1; i <= w->n; i++) key[i] = key_of(m, w, i, i + 1);
+    for (;;) {
+        uint32_t k = NO_ID;
+        for (size_t i = 1; i <= w->n; i++) k = key[i] < k ? key[i] : k;
+        if (k == NO_ID) return links_out(&l, w, out);
+        size_t at = (k & 63) + 1, gone = l.next[at], after = l.next[gone], before = l.prev[at];
+        w->id[at] = k >> 6;
+        key[gone] = NO_ID;
+        l.next[at] = (uint8_t)after, l.prev[after] = (uint8_t)at;
+        key[at] = key_of(m, w, at, after);
+        if (before) key[before] = key_of(m, w, before, at);
+    }
+}
+
+#ifdef __x86_64__
+/* The same with keys of 16 bits, the merges alone: there is an instruction for the least of eight
+ * and the first place where it stands. A key may be wrong (pair_maybe): it is looked at when its
+ * turn comes. */
+#define AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
+enum { NONE = 0xffff };
+
+/* Bit i: a symbol, or a border, stands at i. */
+AVX2 static inline size_t next_of(uint64_t alive, size_t i)
+{
+    return (size_t)__builtin_ctzll(alive & -2ull << i);
+}
+
+AVX2 static inline size_t prev_of(uint64_t alive, size_t i)
+{
+    return 63 - (size_t)__builtin_clzll(alive & ((1ull << i) - 1));
+}
+
+AVX2 static inline size_t alive_out(uint64_t alive, const Symbols *w, uint32_t *out)
+{
+    size_t got = 0;
+    for (alive &= ~(1ull << (w->n + 1)) & ~1ull; alive; alive &= alive - 1)
+        out[got++] = w->id[__builtin_ctzll(alive)];
+    return got;
+}
+
+AVX2 static inline uint32_t minpos(__m128i v)           /* place << 16 | the least */
+{
+    return (uint32_t)_mm_cvtsi128_si32(_mm_minpos_epu16(v));
+}
+
+static const uint16_t lane[48] __attribute__((aligned(32))) = { [16] = NONE };
+
+/* v with x at place i of 16. */
+AVX2 static inline __m256i with16(__m256i v, size_t i, uint32_t x)
+{
+    __m256i at = _mm256_loadu_si256((const __m256i *)(lane + 16 - i));
+    return _mm256_blendv_epi8(v, _mm256_set1_epi16((short)x), at);
+}
+
+/* first[i]: the key of the symbols i + 1 and i + 2; 16 keys, NONE from n - 1 on. */
+AVX2 static size_t merge_16(const PairTable *table, Symbols *w, const uint16_t *first,
+                            uint32_t *out)
+{
+    const PairTable m = *table;
+    uint64_t alive = (4ull << w->n) - 1;
+    __m256i key = _mm256_loadu_si256((const __m256i *)first);
+    for (;;) {
+        uint32_t x = minpos(_mm256_castsi256_si128(key));
+        uint32_t y = minpos(_mm256_extracti128_si256(key, 1));
+        uint32_t id = x & 0xffff;
+        size_t i = x >> 16;
+        if ((y & 0xffff) < id) id = y & 0xffff, i = (y >> 16) + 8;
+        if (id == NONE) return alive_out(alive, w, out);
+        size_t at = i + 1, gone = next_of(alive, at);
+        if (__builtin_expect(!pair_is(&m, id, w->id[at], w->id[gone]), 0)) {
+            key = with16(key, i, NONE);
+            continue;
+        }
+        size_t after = next_of(alive, gone), before = prev_of(alive, at);
+        alive ^= 1ull << gone;
+        uint32_t right = pair_maybe(&m, id, w->id[after]), left = pair_maybe(&m, w->id[before], id);
+        w->id[at] = id;
+        key = with16(with16(key, gone - 1, NONE), i, right);
+        if (before) key = with16(key, before - 1, left);
+    }
+}
+
+typedef struct Keys {
+    __m128i block[8];
+    __m128i least;              /* of each block */
+} Keys;
+
+AVX2 static inline __m128i with8(__m128i v, size_t i, uint32_t x)
+{
+    __m128i at = _mm_loadu_si128((const __m128i *)(lane + 16 - i));
+    return _mm_blendv_epi8(v, _mm_set1_epi16((short)x), at);
+}
+
+AVX2 static inline void set_key(Keys *k, size_t i, uint32_t x)
+{
+    __m128i v = with8(k->block[i / 8], i % 8, x);
+    k->block[i / 8] = v;
+    k->least = with8(k->least, i / 8, minpos(v));
+}
+
+AVX2 static size_t merge_64(const PairTable *table, Symbols *w, const uint16_t *first,
+                            uint32_t *out)
+{
+    const PairTable m = *table;
+    uint64_t alive = (4ull << w->n) - 1;
+    Keys k;
+    k.least = _mm_set1_epi16((short)NONE);
+    for (size_t b = 0; b < (w->n + 7) / 8; b++) {
+        k.block[b] = _mm_loadu_si128((const __m128i *)(first + 8 * b));
+        k.least = with8(k.least, b, minpos(k.block[b]));
+    }
+    for (;;) {
+        uint32_t x = minpos(k.least), id = x & 0xffff;
+        if (id == NONE) return alive_out(alive, w, out);
+        size_t i = (x >> 16 << 3) + (minpos(k.block[x >> 16]) >> 16), at = i + 1,
+               gone = next_of(alive, at);
+        if (__builtin_expect(!pair_is(&m, id, w->id[at], w->id[gone]), 0)) {
+            set_key(&k, i, NONE);
+            continue;
+        }
+        size_t after = next_of(alive, gone), before = prev_of(alive, at);
+        alive ^= 1ull << gone;
+        uint32_t right = pair_maybe(&m, id, w->id[after]), left = pair_maybe(&m, w->id[before], id);
+        w->id[at] = id;
+        set_key(&k, gone - 1, NONE);
+        set_key(&k, i, right);
+        if (before) set_key(&k, before - 1, left);
+    }
+}
+
+AVX2 static size_t merge_avx2(const EncModel *model, Symbols *w, uint32_t *out)
+{
+    const PairTable m = model->pairs;
+    const uint16_t *bytes = model->bytes;
+    uint16_t first[SCAN_MAX + 16];
+    size_t n = w->n;
+    const uint32_t *id = w->id;
+    for (size_t i = 1; i < n; i++)
+        first[i - 1] = w->bytes ? bytes[id[i] << 8 | id[i + 1]]
+                                : (uint16_t)pair_maybe(&m, id[i], id[i + 1]);
+    _mm256_storeu_si256((__m256i *)(first + n - 1), _mm256_set1_epi8(-1));
+    return (n <= 16 ? merge_16 : merge_64)(&m, w, first, out);
+}
+#endif
+
+static size_t merge(const EncModel *m, Symbols *w, uint32_t *out)
+{
+#ifdef __x86_64__
+    if (m->bytes) return merge_avx2(m, w, out);
+#endif
+    return merge_any(&m->pairs, w, out);
+}
+
+size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out)
+{
+    Symbols w;
+    w.n = n, w.bytes = true;
+    w.id[0] = w.id[n + 1] = NO_ID;
+    for (size_t i = 0; i < n; i++) w.id[i + 1] = (unsigned char)s[i];
+    return merge(m, &w, out);
+}
+
+size_t enc_chars(const EncModel *m, const char *s, size_t n, uint32_t *out)
+{
+    Symbols w;
+    if (!m->chars) return n <= SCAN_MAX ? enc_scan(m, s, n, out) : 0;
+    return chars_start(m->chars, s, n, &w) ? merge(m, &w, out) : 0;
+}
