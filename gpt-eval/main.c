@@ -5,12 +5,13 @@
 #include <string.h>
 
 static const char *model_dir, *output = "-", *device = "auto", *dtype = "auto";
-static int threads;
+static int threads, ema;
 EvalOptions opt = { .samples = 1, .max_tokens = 512, .top_k = 50, .seed = 42, .temperature = -1 };
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_STR('m', "model", &model_dir, "DIR", "the model directory"),
+    OPT_FLAG(0, "ema", &ema, "the running mean of its weights that gpt-train --ema kept"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_LONG(0, "limit", &opt.limit, "N", 0, 1e15,
              "only the first N rows or items of a task; 0: all (of a task made here: 256)"),
@@ -38,7 +39,8 @@ static const Opt opts[] = {
 static Subject open_subject(void)
 {
     Subject s = { .dir = model_dir };
-    s.m = ckpt_model(model_dir, ops_open(device, dtype, threads), 0);
+    s.m = ckpt_model(model_dir, ops_open(device, dtype, threads),
+                     ema ? CKPT_EMA : 0);
     s.tok = ckpt_tok(model_dir);
     if (tok_vocab(s.tok) != s.m->cfg.V)
         die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", model_dir,

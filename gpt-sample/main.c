@@ -13,11 +13,12 @@ static StrList texts, stops;
 static Settings set = {
     .max_tokens = 256, .samples = 1, .top_k = 50, .temperature = 1.0, .seed = 42
 };
-static int batch = 16, threads, json, jsonl, want_ids, no_bos, echo;
+static int batch = 16, threads, json, jsonl, want_ids, no_bos, echo, ema;
 
 static const Opt opts[] = {
     OPT_HEAD("Prompts (without -p and -f: standard input, one prompt per line)"),
     OPT_STR('m', "model", &model_dir, "DIR", "the model directory"),
+    OPT_FLAG(0, "ema", &ema, "the running mean of its weights that gpt-train --ema kept"),
     OPT_LIST('p', "prompt", &texts, "TEXT", "continue TEXT; may be repeated"),
     OPT_STR('f', "file", &file, "FILE", "the whole of FILE is one prompt"),
     OPT_FLAG(0, "jsonl-in", &jsonl, "read objects with \"prompt\", one per line; implies --json"),
@@ -74,7 +75,7 @@ static Prompts *open_prompts(int operands, char **argv)
 
 static void open_model(Session *s)
 {
-    s->m = ckpt_model(model_dir, ops_open(device, dtype, threads), 0);
+    s->m = ckpt_model(model_dir, ops_open(device, dtype, threads), ema ? CKPT_EMA : 0);
     s->tok = ckpt_tok(model_dir);
     if (tok_vocab(s->tok) != s->m->cfg.V)
         die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", model_dir,

@@ -161,6 +161,17 @@ static void open_data(Run *r, const Json *state, const char *file, const Config 
     else data_watch(r->train, 0);
 }
 
+static void freeze(Model *m)
+{
+    int left = m->nparam;
+    for (int i = 0; i < opt.freeze.n; i++)
+        if (!model_freeze(m, opt.freeze.s[i]))
+            die_usage("--freeze: '%s' matches no tensor", opt.freeze.s[i]);
+    for (int i = 0; i < m->nparam; i++) left -= m->param[i].frozen;
+    if (left == 0) die_usage("--freeze: nothing is left to train");
+    if (left < m->nparam) note(1, "%d of %d tensors are frozen", m->nparam - left, m->nparam);
+}
+
 /* Weights and optimizer: from the run, from --init, or new. */
 static void open_model(Run *r)
 {
@@ -171,6 +182,7 @@ static void open_model(Run *r)
         r->m = model_new(r->ops, &r->plan.cfg, 1);
         model_init(r->m, (uint64_t)opt.seed);
     }
+    freeze(r->m);
     r->o = optim_new(r->m, &r->plan.os);
     if (!opt.resume) return;
     ckpt_optim(opt.out, r->o);

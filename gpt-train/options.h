@@ -29,7 +29,8 @@ typedef struct Options {
     /* optimizer */
     double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, weight_decay, warmdown, final_lr;
     int64_t warmup;
-    double clip_norm;                   /* 0: none */
+    double clip_norm, ema;              /* 0: none */
+    StrList freeze;
     /* along the way */
     int64_t eval_every, eval_tokens, sample_every;
     StrList prompts;

@@ -14,7 +14,7 @@ static const Kept kept[] = {
     { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "weight-decay", 0 },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
     { "seed", 0 }, { "shuffle", 0 }, { "rescan", 1 },
-    { "clip-norm", 0 }, { "skip-nonfinite", 1 }, { "check-every", 1 }, { "train", 1 }, { "val", 1 }, { "save-every", 1 }, { "eval-every", 1 },
+    { "clip-norm", 0 }, { "ema", 0 }, { "freeze", 0 }, { "skip-nonfinite", 1 }, { "check-every", 1 }, { "train", 1 }, { "val", 1 }, { "save-every", 1 }, { "eval-every", 1 },
     { "eval-tokens", 1 }, { "sample-every", 1 }, { "sample-prompt", 1 },
 };
 enum { NKEPT = sizeof kept / sizeof *kept };

@@ -92,6 +92,7 @@ void plan_make(Plan *p, const Config *cfg)
         .scalar_lr = opt.scalar_lr,
         .batch_scale = p->a.batch_lr_scale,
         .weight_decay = p->a.weight_decay_scaled,
+        .ema = opt.ema,
     };
     optim_groups(p->group, &p->os, cfg->C);
     p->params = config_params(cfg, -1);
@@ -120,7 +121,7 @@ void plan_count(Plan *p)
                      (m->c == (Act *)m->w ? 0 : (double)m->n * (double)ops->act_size);
     p->mem_grads = (double)m->n * sizeof(real);
     Optim *o = optim_new(m, &p->os);
-    p->mem_optim = (double)optim_bytes(m);
+    p->mem_optim = (double)optim_bytes(m, &p->os);
     int *x = ops->alloc((size_t)N * sizeof *x), *y = ops->alloc((size_t)N * sizeof *y);
     real *loss = ops->alloc(size_mul((size_t)p->rows, (size_t)p->cfg.T * sizeof *loss));
     Tape t;

@@ -6,13 +6,22 @@
 #include <math.h>
 #include <stdio.h>
 
+real *run_mean_on(Run *r) { return r->o->ema ? model_swap(r->m, r->o->ema) : NULL; }
+
+void run_mean_off(Run *r, real *w)
+{
+    if (w) model_swap(r->m, w);
+}
+
 static Bpb evaluate(Run *r)
 {
     uint64_t rows = (uint64_t)opt.eval_tokens / (uint64_t)r->plan.cfg.T;
     if (rows > r->val->head.rows) rows = r->val->head.rows;
     if (!rows) rows = 1;
     Bpb b = {0};
+    real *w = run_mean_on(r);
     bpb_rows(&r->eval, r->m, &r->tape, r->val, 0, rows, tok_byte_lengths(r->tok), &b);
+    run_mean_off(r, w);
     r->st.val_bpb = bpb_value(&b);
     if (!(r->st.best_bpb <= r->st.val_bpb)) r->st.best_bpb = r->st.val_bpb;
     return b;

@@ -50,6 +50,10 @@ typedef struct StepLog {
 
 /* To the end, or to --stop-at, or to a signal; saves. Returns the signal, or 0. */
 int run_loop(Run *r);
+/* What is measured and shown is the running mean of the weights, if there is one: between these
+ * two the model has it for its weights. */
+real *run_mean_on(Run *r);
+void run_mean_off(Run *r, real *w);
 
 /* step.c */
 void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */

@@ -70,6 +70,8 @@ void sample_all(Run *r)
         if (tok_special(r->tok, ends[i]) >= 0) stop[tok_special(r->tok, ends[i])] = 1;
     const char *const *p = opt.prompts.n ? opt.prompts.s : usual;
     int n = opt.prompts.n ? opt.prompts.n : (int)(sizeof usual / sizeof *usual);
+    real *w = run_mean_on(r);
     for (int i = 0; i < n; i++) sample_one(r, p[i], stop);
+    run_mean_off(r, w);
     free(stop);
 }

@@ -80,8 +80,9 @@ static StWriter *optim_writer(const Optim *o)
     return w;
 }
 
-/* o NULL: the model. Frees w. */
-static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, const Optim *o)
+/* The parameters as they lie in `from`, or (NULL) the moments of o. Frees w. */
+static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, const real *from,
+                          const Optim *o)
 {
     int fd = commit_create(c, file);
     if (fd < 0) {
@@ -92,8 +93,8 @@ static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, cons
     stw_begin_fd(w, fd);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
-        if (!o) copy_out(w, m->ops, m->w + p->off, p->n, chunk);
-        for (int k = 0; o && k < 2; k++) {
+        if (from) copy_out(w, m->ops, from + p->off, p->n, chunk);
+        for (int k = 0; !from && k < 2; k++) {
             int64_t n;
             const real *x = moment_at(o, p, k, &n);
             copy_out(w, m->ops, x, n, chunk);
@@ -147,14 +148,19 @@ static void texts_free(Texts *t)
 
 static int save(Commit *c, const Model *m, const Optim *o, const Texts *t)
 {
-    StWriter *wm = model_writer(m), *wo = o ? optim_writer(o) : NULL;
-    commit_room(c, stw_size(wm) + (o ? stw_size(wo) : 0) + t->config.n + t->tok.n + t->state.n);
-    write_tensors(c, F_MODEL, wm, m, NULL);
-    if (o) write_tensors(c, F_OPTIM, wo, m, o);
+    const real *ema = o ? o->ema : NULL;
+    StWriter *wm = model_writer(m), *wo = o ? optim_writer(o) : NULL,
+             *we = ema ? model_writer(m) : NULL;
+    commit_room(c, stw_size(wm) + (o ? stw_size(wo) : 0) + (ema ? stw_size(we) : 0) + t->config.n +
+                       t->tok.n + t->state.n);
+    write_tensors(c, F_MODEL, wm, m, m->w, NULL);
+    if (o) write_tensors(c, F_OPTIM, wo, m, NULL, o);
+    if (ema) write_tensors(c, F_EMA, we, m, ema, NULL);
     write_text(c, F_CONFIG, t->config.s, t->config.n);
     if (t->tok.n) write_text(c, F_TOK, t->tok.s, t->tok.n);
     if (t->state.n) write_text(c, F_STATE, t->state.s, t->state.n);
-    return commit_end(c, (o ? 0 : 1u << F_OPTIM) | (t->state.n ? 0 : 1u << F_STATE));
+    return commit_end(c, (o ? 0 : 1u << F_OPTIM) | (ema ? 0 : 1u << F_EMA) |
+                             (t->state.n ? 0 : 1u << F_STATE));
 }
 
 int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_path,
@@ -299,25 +305,30 @@ static void warn_extra(const StFile *f, const char *path, const Model *m)
     if (extra > 5) warn("%s: %d more such tensors", path, extra - 5);
 }
 
-Model *ckpt_model(const char *dir, const Ops *ops, int train)
+static void read_weights(const StFile *f, const char *path, const Model *m, real *to)
 {
-    int s = snapshot_begin(dir);
-    Config c = load_config(dir);
-    char *path = need(dir, F_MODEL);
-    StFile *f = st_open(path);
-    snapshot_end(s);
-    check_size(f, path, &c);
-    Model *m = model_new(ops, &c, train);
     real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
         int64_t dim[2] = { p->rows, p->cols };
-        copy_in(f, find(f, path, p->name, p->ndim, dim), ops, m->w + p->off, chunk);
+        copy_in(f, find(f, path, p->name, p->ndim, dim), m->ops, to + p->off, chunk);
     }
     warn_extra(f, path, m);
+    free(chunk);
+}
+
+Model *ckpt_model(const char *dir, const Ops *ops, int how)
+{
+    int s = snapshot_begin(dir);
+    Config c = load_config(dir);
+    char *path = need(dir, how & CKPT_EMA ? F_EMA : F_MODEL);
+    StFile *f = st_open(path);
+    snapshot_end(s);
+    check_size(f, path, &c);
+    Model *m = model_new(ops, &c, how & CKPT_TRAIN);
+    read_weights(f, path, m, m->w);
     model_refresh(m);
     st_close(f);
-    free(chunk);
     free(path);
     return m;
 }
@@ -338,9 +349,14 @@ static int64_t step_of(const StFile *f, const char *path)
 void ckpt_optim(const char *dir, Optim *o)
 {
     int s = snapshot_begin(dir);
-    char *path = need(dir, F_OPTIM);
-    StFile *f = st_open(path);
+    char *path = need(dir, F_OPTIM), *ema = o->ema ? need(dir, F_EMA) : NULL;
+    StFile *f = st_open(path), *e = ema ? st_open(ema) : NULL;
     snapshot_end(s);
+    if (ema) {
+        read_weights(e, ema, o->m, o->ema);
+        st_close(e);
+        free(ema);
+    }
     o->t = step_of(f, path);
     real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
     for (int i = 0; i < 2 * o->m->nparam; i++) {

@@ -1,5 +1,5 @@
 /* ckpt.h -- the model directory: model.safetensors, config.json, tokenizer.tok, state.json,
- * optimizer-0.safetensors. Format and commit protocol: pipegpt-model(5).
+ * optimizer-0.safetensors and, if a running mean is kept, model-ema.safetensors. Format and commit protocol: pipegpt-model(5).
  *
  * A save writes every file as NAME.new, fsyncs them and the directory, and then renames a journal
  * (commit.json, listing the names) into place: from that instant the new checkpoint counts. Then
@@ -33,8 +33,9 @@ int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_p
 char *ckpt_path(const char *dir, const char *name);
 int ckpt_exists(const char *dir);           /* is there a model.safetensors? */
 Config ckpt_config(const char *dir);        /* dies if missing or bad: names file and reason */
-Model *ckpt_model(const char *dir, const Ops *ops, int train);
-void ckpt_optim(const char *dir, Optim *o); /* moments and step count; dies if there are none */
+enum { CKPT_TRAIN = 1, CKPT_EMA = 2 };      /* with gradients; the weights' running mean instead */
+Model *ckpt_model(const char *dir, const Ops *ops, int how);
+void ckpt_optim(const char *dir, Optim *o); /* moments, step count, o->ema; dies if there are none */
 Json *ckpt_state(const char *dir, Arena *a);            /* NULL if there is no state.json */
 Tok *ckpt_tok(const char *dir);
 

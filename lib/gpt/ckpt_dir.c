@@ -21,6 +21,7 @@
 
 const char *const ckpt_name[F_COUNT] = {
     "model.safetensors", "config.json", "tokenizer.tok", "state.json", "optimizer-0.safetensors",
+    "model-ema.safetensors",
 };
 
 struct CkptFault ckpt_fault;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { F_MODEL, F_CONFIG, F_TOK, F_STATE, F_OPTIM, F_COUNT };
+enum { F_MODEL, F_CONFIG, F_TOK, F_STATE, F_OPTIM, F_EMA, F_COUNT };
 extern const char *const ckpt_name[F_COUNT];
 
 typedef struct Commit {

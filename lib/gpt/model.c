@@ -2,6 +2,7 @@
 #include "gpt/model.h"
 
 #include <assert.h>
+#include <fnmatch.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,6 +164,33 @@ void model_set(Model *m, const Param *p, const real *host)
 void model_get(const Model *m, const Param *p, real *host)
 {
     m->ops->get(host, m->w + p->off, bytes_of(p->n, sizeof *host));
+}
+
+int model_freeze(Model *m, const char *pattern)
+{
+    int n = 0;
+    for (int i = 0; i < m->nparam; i++) {
+        Param *p = &m->param[i];
+        if (fnmatch(pattern, p->name, 0)) continue;
+        p->frozen = 1;
+        p->var.dw = NULL;
+        n++;
+    }
+    return n;
+}
+
+real *model_swap(Model *m, real *w)
+{
+    real *old = m->w;
+    if ((void *)m->c == (void *)old) m->c = (Act *)w;
+    m->w = w;
+    for (int i = 0; i < m->nparam; i++) {
+        Param *p = &m->param[i];
+        p->var.w = w + p->off;
+        p->var.v = act_at(m->ops, m->c, p->off);
+    }
+    model_refresh(m);
+    return old;
 }
 
 void model_refresh(Model *m)

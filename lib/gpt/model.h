@@ -57,6 +57,7 @@ typedef struct Param {
     ParamGroup group;
     int64_t off, n;                 /* in elements of the block */
     enum ParamInit { INIT_CONST, INIT_NORMAL, INIT_UNIFORM, INIT_LINEAR } init;
+    int frozen;                     /* not trained: var.dw is NULL */
     double a, b; /* CONST a; NORMAL deviation a; UNIFORM [a,b); LINEAR from a to b */
     Var var;
 } Param;
@@ -91,6 +92,10 @@ void model_init(Model *m, uint64_t seed); /* initial values; same for any back-e
 Param *model_find(const Model *m, const char *name);                /* NULL if there is none */
 void model_set(Model *m, const Param *p, const real *host);         /* p->n values */
 void model_get(const Model *m, const Param *p, real *host);
+/* No gradients for tensors whose name matches (fnmatch); before optim_new(). Returns how many. */
+int model_freeze(Model *m, const char *pattern);
+/* Computes with the masters w [n] from now on; returns those it had. */
+real *model_swap(Model *m, real *w);
 void model_refresh(Model *m); /* compute copies from masters */
 void model_zero_grad(Model *m);
 void model_positions(Model *m, int T); /* rotary table for positions < T */

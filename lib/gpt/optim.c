@@ -24,30 +24,32 @@ void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C)
 
 static int64_t longer_side(const Param *p) { return p->rows >= p->cols ? p->rows : p->cols; }
 
-static const Stack *stack_at(const Model *m, int i)
+static const Stack *stack_of(const Model *m, int i)
 {
-    for (int k = 0; k < m->nstack; k++)
-        if (m->stack[k].first == i) return &m->stack[k];
-    return NULL;
+    int k = 0;
+    while (i >= m->stack[k].first + m->stack[k].count) k++;
+    return &m->stack[k];
+}
+
+/* The parameter after the span that begins with i: a change of group, of stack or of frozen ends
+ * it. */
+static int span_end(const Model *m, int i)
+{
+    const Param *p = &m->param[i];
+    const Stack *s = p->group == PG_MATRIX ? stack_of(m, i) : NULL;
+    int end = s ? s->first + s->count : m->nparam, k = i + 1;
+    while (k < end && m->param[k].group == p->group && m->param[k].frozen == p->frozen) k++;
+    return k;
 }
 
 /* The span that begins with parameter i. */
 static OptimSpan span_from(const Model *m, int i)
 {
-    const Param *p = &m->param[i];
-    OptimSpan s = { .first = i, .count = 1, .group = p->group, .off = p->off };
-    if (p->group == PG_MATRIX) {
-        const Stack *k = stack_at(m, i);
-        assert(k && k->off == p->off);
-        s.count = k->count;
-        s.n = s.count * p->n;
-        s.n2 = s.count * longer_side(p);
-        assert(m->param[i + s.count - 1].off + p->n == s.off + s.n);       /* no gaps in a stack */
-        return s;
-    }
-    while (i + s.count < m->nparam && m->param[i + s.count].group == p->group) s.count++;
-    const Param *last = &m->param[i + s.count - 1];
-    s.n = s.n2 = last->off + last->n - s.off;
+    const Param *p = &m->param[i], *last = &m->param[span_end(m, i) - 1];
+    OptimSpan s = { .first = i, .count = (int)(last - p) + 1, .group = p->group,
+                    .frozen = p->frozen, .off = p->off, .n = last->off + last->n - p->off };
+    s.n2 = p->group == PG_MATRIX ? s.count * longer_side(p) : s.n;
+    assert(p->group != PG_MATRIX || s.n == s.count * p->n);     /* no gaps in a stack */
     return s;
 }
 
@@ -78,10 +80,10 @@ int64_t optim_second(const Optim *o, const Param *p, int64_t *n)
 /* ---- memory */
 
 /* How many matrices of a stack to do at once. Each is on its own, so parts change no result. */
-static int part_of(const Ops *ops, const Stack *s)
+static int part_of(const Ops *ops, int count, int rows, int cols)
 {
-    int part = s->count;
-    while (part > 1 && ops->muon_tmp(part, s->rows, s->cols) > TMP_MAX) part = (part + 1) / 2;
+    int part = count;
+    while (part > 1 && ops->muon_tmp(part, rows, cols) > TMP_MAX) part = (part + 1) / 2;
     return part;
 }
 
@@ -90,7 +92,8 @@ static size_t tmp_bytes(const Model *m)
     size_t most = 0;
     for (int i = 0; i < m->nstack; i++) {
         const Stack *s = &m->stack[i];
-        size_t n = m->ops->muon_tmp(part_of(m->ops, s), s->rows, s->cols);
+        int part = part_of(m->ops, s->count, s->rows, s->cols);
+        size_t n = m->ops->muon_tmp(part, s->rows, s->cols);
         if (n > most) most = n;
     }
     return most;
@@ -98,10 +101,12 @@ static size_t tmp_bytes(const Model *m)
 
 static size_t reals(int64_t n) { return size_mul((size_t)n, sizeof(real)); }
 
-size_t optim_bytes(const Model *m)
+size_t optim_bytes(const Model *m, const OptimSettings *s)
 {
     int count;
-    return size_add(size_add(reals(m->n), reals(cut(m, NULL, &count))), tmp_bytes(m));
+    size_t n = size_add(reals(m->n), reals(cut(m, NULL, &count)));
+    if (s->ema > 0) n = size_add(n, reals(m->n));
+    return size_add(n, tmp_bytes(m));
 }
 
 Optim *optim_new(Model *m, const OptimSettings *s)
@@ -115,6 +120,11 @@ Optim *optim_new(Model *m, const OptimSettings *s)
     o->m2 = m->ops->alloc(reals(o->n2));
     o->ntmp = tmp_bytes(m);
     o->tmp = o->ntmp ? m->ops->alloc(o->ntmp) : NULL;
+    o->ema_decay = s->ema;
+    if (s->ema > 0) {
+        o->ema = m->ops->alloc(reals(m->n));
+        m->ops->copy(o->ema, m->w, reals(m->n));
+    }
     return o;
 }
 
@@ -125,6 +135,7 @@ void optim_free(Optim *o)
     ops->free(o->m1, reals(o->m->n));
     ops->free(o->m2, reals(o->n2));
     if (o->tmp) ops->free(o->tmp, o->ntmp);
+    if (o->ema) ops->free(o->ema, reals(o->m->n));
     free(o->span);
     free(o);
 }
@@ -144,16 +155,23 @@ static void muon(Optim *o, const OptimSpan *s, double lr_mult, double momentum, 
 {
     Model *m = o->m;
     const OptimGroup *g = &o->group[PG_MATRIX];
-    const Stack *k = stack_at(m, s->first);
-    int64_t size = (int64_t)k->rows * k->cols, side = s->n2 / s->count;
+    const Param *k = &m->param[s->first];
+    int64_t size = k->n, side = s->n2 / s->count;
     double lr = g->lr * lr_mult * sqrt(fmax(1, (double)k->rows / k->cols));
-    int part = part_of(m->ops, k);
-    for (int i = 0; i < k->count; i += part) {
-        int n = k->count - i < part ? k->count - i : part;
+    int part = part_of(m->ops, s->count, k->rows, k->cols);
+    for (int i = 0; i < s->count; i += part) {
+        int n = s->count - i < part ? s->count - i : part;
         int64_t at = s->off + i * size;
         m->ops->muon(m->w + at, m->g + at, o->m1 + at, o->m2 + s->off2 + i * side, o->tmp, n,
                      k->rows, k->cols, momentum, g->beta2, lr, wd);
     }
+}
+
+/* Less at first, so that the mean forgets the initial weights: over about t/10 steps. */
+static double ema_decay(const Optim *o)
+{
+    double t = (double)o->t;
+    return fmin(o->ema_decay, (1 + t) / (10 + t));
 }
 
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
@@ -161,9 +179,11 @@ void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
     o->t++;
     for (int i = 0; i < o->nspan; i++) {
         const OptimSpan *s = &o->span[i];
+        if (s->frozen) continue;
         if (s->group == PG_MATRIX) muon(o, s, lr_mult, momentum, muon_wd);
         else adamw(o, s, lr_mult);
     }
+    if (o->ema) o->m->ops->lerp(o->ema, o->m->w, 1 - ema_decay(o), o->m->n);
     model_refresh(o->m);
 }
 

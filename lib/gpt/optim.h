@@ -18,11 +18,13 @@ typedef struct OptimSettings {
     double embedding_lr, unembedding_lr, matrix_lr, scalar_lr;      /* 0.3, 0.008, 0.02, 0.5 */
     double batch_scale;             /* sqrt(B / 524288): multiplies those four */
     double weight_decay;            /* Muon's, already scaled; the schedule multiplies it */
+    double ema;                     /* decay per step of the weights' running mean; 0: none */
 } OptimSettings;
 
 typedef struct OptimSpan {
     int first, count;               /* parameters of the table */
     ParamGroup group;
+    int frozen;                     /* left alone; its moments stay 0 */
     int64_t off, n;                 /* in the parameter block, and in m1 */
     int64_t off2, n2;               /* in m2: AdamW n2 = n; Muon n2 = count max(rows, cols) */
 } OptimSpan;
@@ -34,6 +36,8 @@ typedef struct Optim {
     real *m1, *m2;                  /* device: m1 [m->n] first moments, Muon's momentum among them;
                                        m2 [n2] second moments, per row or column for a matrix */
     int64_t n2;
+    real *ema; double ema_decay;    /* [m->n] running mean of the weights, from optim_new() on; or
+                                       NULL */
     void *tmp; size_t ntmp;
     int64_t t;                      /* steps done */
 } Optim;
@@ -48,6 +52,6 @@ int64_t optim_second(const Optim *o, const Param *p, int64_t *n);
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd);
 double grad_norm(const Model *m);   /* sqrt of the sum of squares of all gradients; waits */
 double weight_norm(const Model *m); /* the same of the parameters */
-size_t optim_bytes(const Model *m); /* what optim_new() allocates on the device */
+size_t optim_bytes(const Model *m, const OptimSettings *s); /* what optim_new() takes on the device */
 
 #endif

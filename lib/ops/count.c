@@ -227,6 +227,11 @@ static void n_sumsq(double *out, const real *x, int64_t n)
     (void)out; (void)x;
     moved((double)n, 8);
 }
+static void n_lerp(real *y, const real *x, double a, int64_t n)
+{
+    (void)y; (void)x; (void)a;
+    moved(3 * (double)n, 0);
+}
 static void n_scale(real *x, double s, int64_t n) { (void)x; (void)s; moved(2 * (double)n, 0); }
 
 static const Ops table = {
@@ -239,6 +244,7 @@ static const Ops table = {
     .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,
     .relu2 = n_relu2, .relu2_bwd = n_relu2_bwd, .add = n_add, .xent = n_xent, .logits = n_logits,
     .adamw = n_adamw, .muon_tmp = n_muon_tmp, .muon = n_muon, .sumsq = n_sumsq, .scale = n_scale,
+    .lerp = n_lerp,
 };
 
 const Ops *ops_count(OpsCount *count)

@@ -140,6 +140,7 @@ typedef struct Ops {
                  double beta2, double lr, double wd);
     void (*sumsq)(double *out, const real *x, int64_t n);   /* *out += sum of x^2; on the device */
     void (*scale)(real *x, double s, int64_t n);
+    void (*lerp)(real *y, const real *x, double a, int64_t n);      /* y += a (x - y) */
 } Ops;
 
 /* device: "auto", "cpu", "cuda", "cuda:N" (auto falls back; an explicit one that is missing dies);

@@ -7,7 +7,7 @@ i=0; while [ $i -lt 400 ]; do echo '{"text": "a"}'; i=$((i+1)); done >"$dir/ab.j
 bpe-train -q -v 265 -o "$dir/t.tok" "$dir/flat.jsonl" && bpe-train -q -v 270 -o "$dir/other.tok" "$dir/flat.jsonl" || exit 1
 model() {       # NAME T STEPS
     tok-encode -q -t "$dir/t.tok" "$dir/$1.jsonl" | pack-rows -q -T "$2" -o "$dir/$1.rows" &&
-    gpt-train -q -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 -t "$dir/t.tok" --train "$dir/$1.rows" \
+    gpt-train -q -j 1 --shuffle none --depth 2 --aspect-ratio 16 --head-dim 16 -t "$dir/t.tok" --train "$dir/$1.rows" \
         --steps "$3" --total-batch-size 64 --warmup-steps 2 \
         --matrix-lr 2 --unembedding-lr 0.8 --embedding-lr 3 -o "$dir/$1" >/dev/null
 }

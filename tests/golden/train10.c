@@ -84,7 +84,7 @@ static double train(Model *m, Optim *o, Batches *d, int step)
 
 static Optim *new_optim(Model *m)
 {
-    static const OptimSettings s = { 0.3, 0.008, 0.02, 0.5, 1, 0.28 };
+    static const OptimSettings s = { 0.3, 0.008, 0.02, 0.5, 1, 0.28, 0 };
     return optim_new(m, &s);
 }
 

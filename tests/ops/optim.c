@@ -1,4 +1,4 @@
-/* adamw, muon, sumsq and scale against naive versions in double, in float and (REAL_F64) in double;
+/* adamw, muon, sumsq, scale and lerp against naive versions in double, in float and (REAL_F64) in double;
  * the same bits from 1, 2 and 3 threads; muon within the workspace it asked for. */
 #include "harness.h"
 
@@ -202,6 +202,14 @@ static void check_sums(const char *tier, int64_t n)
     int bad = 0;
     for (int64_t i = 0; i < n; i++) bad += x[i] != y[i] * (real)1.1;
     ok(bad == 0, "scale %s %lld", tier, (long long)n);
+    memcpy(x, y, (size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) y[i] = x[n - 1 - i];
+    tier_ops(tier, 2)->lerp(x, y, 0.3, n);
+    for (int64_t i = 0; i < n; i++) {
+        double was = y[n - 1 - i], want = was + (double)(real)0.3 * ((double)y[i] - was);
+        bad += fabs((double)x[i] - want) > 2 * unit * (fabs(was) + fabs((double)y[i]));
+    }
+    ok(bad == 0, "lerp %s %lld", tier, (long long)n);
     free(x); free(y);
 }
 

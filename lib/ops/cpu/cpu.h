@@ -116,6 +116,7 @@ void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, 
                 double b2, double eps, double wd, double c1, double c2);
 void CPU(sumsq)(double *out, const real *x, int64_t n);
 void CPU(scale)(real *x, double s, int64_t n);
+void CPU(lerp)(real *y, const real *x, double a, int64_t n);
 size_t CPU(muon_tmp)(int count, int R, int K);
 void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                double beta2, double lr, double wd);

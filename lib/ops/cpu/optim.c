@@ -25,6 +25,13 @@ void CPU(scale)(real *x, double s, int64_t n)
         for (int64_t i = at; i < min64(n, at + CHUNK); i += VL)
             vstore(x + i, f * vload(x + i, n - i), n - i);
 }
+void CPU(lerp)(real *y, const real *x, double a, int64_t n)
+{
+    const real f = (real)a;
+    OMP(parallel for schedule(static) if(n > WAKE))
+    for (int64_t at = 0; at < n; at += CHUNK)
+        for (int64_t i = at; i < min64(n, at + CHUNK); i++) y[i] += f * (x[i] - y[i]);
+}
 
 /* sum of x^2, n <= CHUNK: 1024 at a time as reals, those in double */
 static double sumsq_chunk(const real *x, int64_t n)

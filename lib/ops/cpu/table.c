@@ -76,7 +76,7 @@ const Ops *CPU(ops)(void)
         .relu2 = CPU(relu2), .relu2_bwd = CPU(relu2_bwd), .add = CPU(add),
         .xent = CPU(xent), .logits = CPU(logits),
         .adamw = CPU(adamw), .muon_tmp = CPU(muon_tmp), .muon = CPU(muon),
-        .sumsq = CPU(sumsq), .scale = CPU(scale),
+        .sumsq = CPU(sumsq), .scale = CPU(scale), .lerp = CPU(lerp),
     };
     return &table;
 }
