@@ -216,7 +216,19 @@ int main(void)
     double d = difference(moments, "b2", "b1");
     ok(d < 1e-5, "the same gradient: %.2g of the largest", d);
 
-    /* rows with 3, 128, 0 and 40 targets, cut in every way */
+    /* F24: what stands for no token is not trained: its rows of lm_head get no gradient */
+    {
+        StFile *f = open_file("b2", moments);
+        const StTensor *t = st_find(f, "state.lm_head.weight.exp_avg");
+        real *g = xcalloc((size_t)t->n, sizeof *g);
+        int64_t V = tok_vocab(tok), C = t->dim[1], wrong = 0, zero = 0;
+        st_read(f, t, g);
+        for (int64_t i = 0; i < t->n; i++) i < V * C ? (zero += g[i] == 0) : (wrong += g[i] != 0);
+        ok(t->dim[0] > V && wrong == 0 && zero < V * C / 100, "no gradient beyond the vocabulary");
+        free(g);
+        st_close(f);
+    }
+    /* F02: rows with 3, 128, 0 and 40 targets, cut in every way */
     make(tok, "four.rows", (int[]){ 3, 128, 0, 40 }, 4);
     const char *cut[] = { "4", "2", "1" };
     double at[3];
@@ -255,6 +267,7 @@ int main(void)
     double want = (11 * loss_of("few", 1) + 101 * loss_of("many", 1)) / 112;
     ok(fabs(loss - want) < 2e-6 * want, "the loss is the mean over targets: %.7g", want);
 
+    /* F03 */
     ok(!run("pad.rows", "pad", "--init base --steps 9 --stop-at 1 --total-batch-size 512 -B 1"),
        "with rows that have no target");
     ok(fabs(loss_of("pad", 1) - loss) < 2e-6 * loss, "the same loss: %.7g", loss_of("pad", 1));
