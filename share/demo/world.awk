@@ -2,6 +2,8 @@
 #
 #     awk -v n=3000 -v seed=1 -f share/demo/world.awk
 #
+# talk.awk, which asks about this world, uses what stands here.
+#
 # The island of Ombria has twelve towns and twenty-four people. Who lives where, does what and keeps
 # which animal never changes, so that a model can learn it; what happens to them does. Every word is
 # chosen here, by a random generator of our own (awk's differ), so the same n and seed give the same
@@ -13,6 +15,7 @@ function cap(s) { return toupper(substr(s, 1, 1)) substr(s, 2) }
 function an(s) { return (s ~ /^[aeiou]/ ? "an " : "a ") s }
 
 function world(    i, row, f) {
+    opposites = "hot,cold|big,small|old,new|wet,dry|fast,slow|light,dark|high,low|full,empty|near,far|loud,quiet"
     nt = split("Arvel,blue,river Sill,honey cakes|Brock,grey,lake Oun,smoked fish|" \
         "Calder,red,river Sill,apple pies|Dunmore,white,Salt Bay,mussels|Ebber,green,Long Wood,mushrooms|" \
         "Fallow,yellow,Great Field,barley bread|Garrow,black,Iron Hill,bean soup|" \
@@ -71,18 +74,26 @@ function trade(    p, a, b, h) {
 }
 
 function opposite(    w, f) {
-    split(one("hot,cold|big,small|old,new|wet,dry|fast,slow|light,dark|high,low|full,empty|near,far|loud,quiet"), f, /,/)
+    split(one(opposites), f, /,/)
     w = 1 + rnd(np)
     return "\"What is the opposite of " f[1] "?\" asked " who[w] " the " job[w] ". \"The opposite of " f[1] " is " f[2] \
         ", and the opposite of " f[2] " is " f[1] ",\" said the " one("children|old people|guests") " of " town[home[w]] "."
 }
 
-BEGIN {
+function start(    i) {
     x = (seed ? seed : 1) * 7919 % 2147483646 + 1
     for (i = 0; i < 8; i++) rnd(2)
     world()
-    for (i = 0; i < (n ? n : 3000); i++) {
-        k = rnd(10)
-        print (k < 4 ? journey() : k < 6 ? about_person() : k < 7 ? about_town() : k < 9 ? trade() : opposite()) "\n"
+}
+
+function text(    k) {
+    k = rnd(10)
+    return k < 4 ? journey() : k < 6 ? about_person() : k < 7 ? about_town() : k < 9 ? trade() : opposite()
+}
+
+BEGIN {
+    if (!kind) {                        # else conversations are asked for
+        start()
+        for (i = 0; i < (n ? n : 3000); i++) print text() "\n"
     }
 }
