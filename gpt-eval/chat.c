@@ -138,12 +138,15 @@ void chat_task(Subject *s, const StrList *operands, Out *out)
     Out *items = opt.items ? out_open(opt.items, 0) : NULL;
     Chat *chat = chat_new(s->tok, s->dir, s->enc, CHAT_NANOCHAT, -1);
     Gen *gen = gen_new(s->m);
+    Tool calculator;
+    bool tools = !opt.no_tools && tool_init(&calculator, s->tok, s->enc);
     Buf table = {0};
     Sum sum = {0};
     for (int i = 0; i < operands->n; i++)               /* a missing file is told before the work */
         task[i] = task_open(operands->s[i], (uint64_t)opt.seed);
     for (int i = 0; i < operands->n; i++) {
-        Trial t = { .s = s, .chat = chat, .gen = gen, .name = task_name(task[i]), .items = items };
+        Trial t = { .s = s, .chat = chat, .gen = gen, .name = task_name(task[i]), .items = items,
+                    .tool = tools ? &calculator : NULL };
         run_items(&t, task[i]);
         if (t.score.items == 0) die("%s: no items", operands->s[i]);
         double baseline = task_baseline(task[i]);

@@ -22,6 +22,7 @@ typedef struct Trial {
     Subject *s;
     Chat *chat;
     Gen *gen;
+    const Tool *tool;               /* the calculator, or NULL */
     const char *name;
     Out *items;                     /* a record per item; NULL: not wanted */
     Score score;

@@ -14,7 +14,7 @@ typedef struct EvalOptions {
     int64_t seed;
     const char *items;              /* file of one record per item; NULL: none */
     const char *runner;             /* program that runs programs; NULL: ours */
-    int unsafe;
+    int unsafe, no_tools;
 } EvalOptions;
 extern EvalOptions opt;
 

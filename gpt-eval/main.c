@@ -26,6 +26,7 @@ static const Opt opts[] = {
     OPT_INT(0, "top-k", &opt.top_k, "K", 0, 1 << 30, "draw among the K likeliest; 0: among all"),
     OPT_INT('n', "max-tokens", &opt.max_tokens, "N", 1, 1 << 30, "at most N tokens in an answer"),
     OPT_LONG('s', "seed", &opt.seed, "N", 0, 0x1p53, "same seed, same items and answers"),
+    OPT_FLAG(0, "no-tools", &opt.no_tools, "calls of the calculator are not answered"),
     OPT_STR(0, "items", &opt.items, "FILE", "write one JSON object for each item to FILE"),
     OPT_STR(0, "runner", &opt.runner, "FILE", "program that runs the programs of humaneval"),
     OPT_FLAG(0, "unsafe", &opt.unsafe, "run them even where no sandbox can be made"),

@@ -28,6 +28,7 @@ static void sample(Trial *t, const Ids *prompt, Answer *a)
         .batch = opt.batch ? opt.batch : 16, .max_tokens = opt.max_tokens,
         .pick = { .temperature = temperature, .top_k = opt.top_k }, .seed = (uint64_t)opt.seed,
         .stream = xxh3(key, sizeof key), .stop = stop, .token = on_token, .end = on_end, .arg = a,
+        .tool = t->tool,
     };
     gen_run(t->gen, &job);
     free(stop);
