@@ -65,8 +65,9 @@ LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(hav
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
 # ---- the library ----------------------------------------------------------
-# lib/ops/cpu is compiled once per tier, chosen at run time; lib/ops and lib/gpt also once more with
-# real = double (libgpt64.a), for tests that need exact arithmetic.
+# lib/ops/cpu is compiled once per tier, chosen at run time, and what sees activations once more with
+# bfloat16 ones; lib/ops and lib/gpt also once more with real = double (libgpt64.a), for tests that
+# need exact arithmetic.
 ARCH     := $(shell $(CC) -dumpmachine | cut -d- -f1)
 TIERS    := base $(if $(filter x86_64,$(ARCH)),avx2 avx512)
 TIER_base   :=
@@ -77,8 +78,9 @@ KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 PLAIN    := $(wildcard lib/base/*.c lib/text/*.c lib/data/*.c)
 REALSRC  := $(wildcard lib/ops/*.c lib/gpt/*.c)
 CPUSRC   := $(wildcard lib/ops/cpu/*.c)
+ACTSRC   := $(filter-out %/gemm.c %/mem.c %/optim.c %/probe.c,$(CPUSRC))
 OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
-            $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o))
+            $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o) $(ACTSRC:%.c=$(BUILD)/%.$(t).bf16.o))
 OBJ64    := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/f64/%.o) \
             $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/f64/%.$(t).o))
 LIB      := $(BUILD)/libgpt.a
@@ -112,6 +114,9 @@ define tier
 $(BUILD)/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -c -o $$@ $$<
+$(BUILD)/lib/ops/cpu/%.$(1).bf16.o: lib/ops/cpu/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -DACT_BF16 -c -o $$@ $$<
 $(BUILD)/f64/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -DREAL_F64 -c -o $$@ $$<

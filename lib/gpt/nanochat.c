@@ -118,7 +118,7 @@ static Var *embed(Pass *p)
     tape_drop(p->t, e);
     model_seen(p->m, "embed_norm", x);
     Var *y = nn_smear(p->t, x, n->smear_gate, n->smear_lambda, p->cache ? p->cache->prev : NULL,
-                      p->pos, p->B, p->T, C, SMEAR_GATE);
+                      p->pos, NULL, p->B, p->T, C, SMEAR_GATE);
     model_seen(p->m, "smear", y);
     if (p->cache) {
         const Ops *o = p->t->ops;
@@ -135,7 +135,7 @@ static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
     const Config *c = &p->m->cfg;
     int D = c->C / c->H, window = config_window(c, layer);
     if (!p->cache)
-        return nn_attn(p->t, q, k, v, p->B, p->T, c->H, c->K, D, window);
+        return nn_attn(p->t, q, k, v, NULL, p->B, p->T, c->H, c->K, D, window);
     Cache *a = p->cache;
     return nn_attn_kv(p->t, q, k, v, a->k[layer], a->v[layer], p->pos, p->B, p->T, a->M, c->H, c->K,
                       D, window);
@@ -144,7 +144,8 @@ static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
 static Var *rope(Pass *p, Var *x, int heads)
 {
     const Config *c = &p->m->cfg;
-    Var *y = nn_rope(p->t, x, p->m->rope, p->pos, p->B, p->T, heads, c->C / c->H, 1, qk_scale, eps);
+    Var *y = nn_rope(p->t, x, p->m->rope, p->pos, NULL, p->B, p->T, heads, c->C / c->H, 1, qk_scale,
+                     eps);
     tape_done(p->t, x);
     return y;
 }

@@ -105,24 +105,24 @@ static void smear_f(Tape *t, Rec *r)
 {
     const Act *x = IN(0);
     int *d = r->d;
-    O->smear(tape_out(t, r), x, r->save[0], r->save[1], r->in[1]->w, r->in[2]->w, d[0], d[1], d[2],
-             d[3]);
+    O->smear(tape_out(t, r), x, r->save[0], r->save[1], r->save[2], r->in[1]->w, r->in[2]->w, d[0],
+             d[1], d[2], d[3]);
 }
 
 static void smear_b(Tape *t, Rec *r)
 {
     Var *w = r->in[1], *lam = r->in[2];
-    O->smear_bwd(G(0), w->dw, lam->dw, r->out->g, IN(0), w->w, lam->w, r->d[0], r->d[1], r->d[2],
-                 r->d[3]);
+    O->smear_bwd(G(0), w->dw, lam->dw, r->out->g, IN(0), r->save[2], w->w, lam->w, r->d[0], r->d[1],
+                 r->d[2], r->d[3]);
 }
 
-Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, int B, int T,
-              int C, int Gn)
+Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, const int *doc,
+              int B, int T, int C, int Gn)
 {
     assert(!pos || !t->on);
     Rec *r = tape_rec(t, x->n, smear_f, smear_b);
     r->in[0] = x, r->in[1] = w, r->in[2] = lam;
-    r->save[0] = prev, r->save[1] = pos;
+    r->save[0] = prev, r->save[1] = pos, r->save[2] = doc;
     r->d[0] = B, r->d[1] = T, r->d[2] = C, r->d[3] = Gn;
     return tape_run(t, r, USES_0);
 }
@@ -199,25 +199,25 @@ static void rope_f(Tape *t, Rec *r)
 {
     int *d = r->d;
     const Act *x = IN(0);
-    O->rope(tape_out(t, r), (real *)r->save[0], x, r->save[1], r->save[2], d[0], d[1], d[2], d[3],
-            d[4], (real)r->f[0], (real)r->f[1]);
+    O->rope(tape_out(t, r), (real *)r->save[0], x, r->save[1], r->save[2], r->save[3], d[0], d[1],
+            d[2], d[3], d[4], (real)r->f[0], (real)r->f[1]);
 }
 
 static void rope_b(Tape *t, Rec *r)
 {
     int *d = r->d;
-    O->rope_bwd(G(0), r->out->g, IN(0), r->save[0], r->save[1], d[0], d[1], d[2], d[3], d[4],
-                (real)r->f[0]);
+    O->rope_bwd(G(0), r->out->g, IN(0), r->save[0], r->save[1], r->save[3], d[0], d[1], d[2], d[3],
+                d[4], (real)r->f[0]);
 }
 
-Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, int B, int T, int H, int D, int sign,
-             double scale, double eps)
+Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, const int *doc, int B, int T, int H,
+             int D, int sign, double scale, double eps)
 {
     assert(!pos || !t->on);
     Rec *r = tape_rec(t, x->n, rope_f, rope_b);
     r->in[0] = x;
     r->save[0] = t->on ? tape_mem(t, (size_t)B * T * H * sizeof(real)) : NULL;
-    r->save[1] = tab, r->save[2] = pos;
+    r->save[1] = tab, r->save[2] = pos, r->save[3] = doc;
     r->d[0] = B, r->d[1] = T, r->d[2] = H, r->d[3] = D, r->d[4] = sign;
     r->f[0] = scale, r->f[1] = eps;
     return tape_run(t, r, USES_0);
@@ -227,14 +227,15 @@ static void attn_f(Tape *t, Rec *r)
 {
     int *d = r->d;
     const Act *q = IN(0), *k = IN(1), *v = IN(2);
-    O->attn(tape_out(t, r), (real *)r->save[0], q, k, v, d[0], d[1], d[2], d[3], d[4], d[5]);
+    O->attn(tape_out(t, r), (real *)r->save[0], q, k, v, r->save[1], d[0], d[1], d[2], d[3], d[4],
+            d[5]);
 }
 
 static void attn_b(Tape *t, Rec *r)
 {
     int *d = r->d;
     O->attn_bwd(G(0), G(1), G(2), r->out->g, tape_val(t, r->out), r->save[0], IN(0), IN(1), IN(2),
-                d[0], d[1], d[2], d[3], d[4], d[5]);
+                r->save[1], d[0], d[1], d[2], d[3], d[4], d[5]);
 }
 
 static Rec *attn(Tape *t, Var *q, Var *k, Var *v, int B, int T, int H, int K, int D, int window,
@@ -246,10 +247,12 @@ static Rec *attn(Tape *t, Var *q, Var *k, Var *v, int B, int T, int H, int K, in
     return r;
 }
 
-Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, int B, int T, int H, int K, int D, int window)
+Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int H, int K, int D,
+             int window)
 {
     Rec *r = attn(t, q, k, v, B, T, H, K, D, window, attn_f, attn_b);
     r->save[0] = tape_mem(t, (size_t)B * T * H * sizeof(real));
+    r->save[1] = doc;
     return tape_run(t, r, USES_0 | USES_1 | USES_2 | USES_OUT);
 }
 

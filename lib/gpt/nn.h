@@ -1,6 +1,6 @@
 /* nn.h -- the differentiable functions, each one record on the tape. Shapes as in ops.h.
- * Parameters come as Vars with w/dw (tape.h); idx, tgt, pos and tab are device arrays that live
- * until the backward pass. Nothing but the last use of a Var may take its array over: where a
+ * Parameters come as Vars with w/dw (tape.h); idx, tgt, pos, doc and tab are device arrays that
+ * live until the backward pass. Nothing but the last use of a Var may take its array over: where a
  * comment says "over x", x is dropped (tape.h), its array becomes the result's. */
 #ifndef GPT_NN_H
 #define GPT_NN_H
@@ -11,16 +11,17 @@ Var *nn_linear(Tape *t, Var *x, Var *w, int N, int C, int O);                   
 Var *nn_linear_add(Tape *t, Var *y, Var *x, Var *w, int N, int C, int O); /* y + x w^T, over y */
 Var *nn_norm(Tape *t, Var *x, int N, int C, double eps);
 /* pos NULL: training; else cached decoding, prev [B,C] the vector before this chunk */
-Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, int B, int T,
-              int C, int G);
+Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, const int *doc,
+              int B, int T, int C, int G);
 Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s); /* a x + s b z; a, b: NULL is 1 */
 Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i,
                double s); /* the same with a[i], b[i] */
 Var *nn_vgate(Tape *t, Var *v, Var *ve, const int *idx, Var *h, Var *w, int N, int C, int K, int D,
               int G); /* over v */
-Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, int B, int T, int H, int D, int sign,
-             double scale, double eps); /* scale > 0: head norm after the rotation */
-Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, int B, int T, int H, int K, int D, int window);
+Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, const int *doc, int B, int T, int H,
+             int D, int sign, double scale, double eps); /* scale > 0: head norm after the rotation */
+Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int H, int K, int D,
+             int window);
 /* k and v go into the cache kc, vc [B,M,K,D] at pos; no backward */
 Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *pos, int B, int T,
                 int M, int H, int K, int D, int window);

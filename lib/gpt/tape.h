@@ -34,7 +34,7 @@ typedef struct Tape Tape;
 typedef struct Rec {
     void (*fwd)(Tape *, struct Rec *), (*bwd)(Tape *, struct Rec *);
     Var *out, *in[4];
-    const void *save[3];
+    const void *save[4];
     int d[8];
     double f[2];
 } Rec;

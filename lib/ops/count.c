@@ -2,7 +2,7 @@
  * (--dry-run), without its memory or time.
  *
  * Addresses come from a range that is reserved and never mapped: reading one is a crash. Bytes are
- * those of one pass over every array an operation must read or write. An Act counts as a real.
+ * those of one pass over every array an operation must read or write.
  */
 #include "ops/ops.h"
 #include "base/err.h"
@@ -13,11 +13,14 @@ static OpsCount *c;
 static char *range; /* given out from the start; again from the start when all is freed */
 static size_t used, range_size;
 
-/* `elements` reals and what else in bytes */
+static Ops table;
+enum { REAL = sizeof(real) };
+
+/* `elements` Acts and what else in bytes */
 static void moved(double elements, double others)
 {
     c->calls++;
-    c->bytes += elements * (double)sizeof(real) + others;
+    c->bytes += elements * (double)table.act_size + others;
 }
 static double mul3(int a, int b, int d) { return (double)a * b * d; }
 
@@ -52,32 +55,37 @@ static void n_get(void *h, const void *d, size_t n)
     moved(0, (double)n);
 }
 static void n_sync(void) {}
-static void n_cast(Act *y, const real *x, int64_t n) { (void)y; (void)x; moved(2 * (double)n, 0); }
+static void n_cast(Act *y, const real *x, int64_t n)
+{
+    (void)y; (void)x;
+    moved((double)n, REAL * (double)n);
+}
 static void n_uncast(real *y, const Act *x, int64_t n)
 {
     (void)y; (void)x;
-    moved(2 * (double)n, 0);
+    moved((double)n, REAL * (double)n);
 }
 
-static void product(double *flops, int N, int C, int O, double result)
+/* acts, reals: elements read and written */
+static void product(double *flops, int N, int C, int O, double acts, double reals)
 {
     *flops += 2 * mul3(N, C, O);
-    moved((double)N * C + (double)N * O + (double)C * O + result, 0);
+    moved(acts, REAL * reals);
 }
 static void n_linear(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
     (void)y; (void)x; (void)w;
-    product(&c->flops_fwd, N, C, O, beta ? (double)N * O : 0);
+    product(&c->flops_fwd, N, C, O, (double)N * C + (double)C * O + (beta ? 2. : 1.) * N * O, 0);
 }
 static void n_linear_dx(Act *dx, const Act *dy, const Act *w, int N, int C, int O)
 {
     (void)dy; (void)w;
-    if (dx) product(&c->flops_bwd, N, C, O, (double)N * C);
+    if (dx) product(&c->flops_bwd, N, C, O, 2. * N * C + (double)C * O + (double)N * O, 0);
 }
 static void n_linear_dw(real *dw, const Act *dy, const Act *x, int N, int C, int O)
 {
     (void)dy; (void)x;
-    if (dw) product(&c->flops_bwd, N, C, O, (double)C * O);
+    if (dw) product(&c->flops_bwd, N, C, O, (double)N * C + (double)N * O, 2. * C * O);
 }
 static void n_embed(Act *y, const Act *w, const int *idx, int N, int C)
 {
@@ -87,28 +95,28 @@ static void n_embed(Act *y, const Act *w, const int *idx, int N, int C)
 static void n_embed_bwd(real *dw, const Act *dy, const int *idx, int N, int C, int V)
 {
     (void)dy; (void)idx; (void)V;
-    if (dw) moved(3 * (double)N * C, 4.0 * N);
+    if (dw) moved((double)N * C, 2. * REAL * N * C + 4.0 * N);
 }
 static void n_rmsnorm(Act *y, real *rstd, const Act *x, int N, int C, real eps)
 {
     (void)y; (void)rstd; (void)x; (void)eps;
-    moved(2 * (double)N * C + N, 0);
+    moved(2 * (double)N * C, REAL * (double)N);
 }
 static void n_rmsnorm_bwd(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C)
 {
     (void)dy; (void)x; (void)rstd;
-    if (dx) moved(4 * (double)N * C + N, 0);
+    if (dx) moved(4 * (double)N * C, REAL * (double)N);
 }
-static void n_smear(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
-                    const real *lam, int B, int T, int C, int G)
+static void n_smear(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
+                    const real *w, const real *lam, int B, int T, int C, int G)
 {
-    (void)y; (void)x; (void)prev; (void)pos; (void)w; (void)lam; (void)G;
+    (void)y; (void)x; (void)prev; (void)pos; (void)doc; (void)w; (void)lam; (void)G;
     moved(2 * mul3(B, T, C), 0);
 }
-static void n_smear_bwd(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const real *w,
-                        const real *lam, int B, int T, int C, int G)
+static void n_smear_bwd(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x,
+                        const int *doc, const real *w, const real *lam, int B, int T, int C, int G)
 {
-    (void)dx; (void)dw; (void)dlam; (void)dy; (void)x; (void)w; (void)lam; (void)G;
+    (void)dx; (void)dw; (void)dlam; (void)dy; (void)x; (void)doc; (void)w; (void)lam; (void)G;
     moved(4 * mul3(B, T, C), 0);
 }
 static void n_mix(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s,
@@ -134,19 +142,21 @@ static void n_vgate_bwd(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, co
                         int G, int V)
 {
     (void)dh; (void)dw; (void)dy; (void)ve; (void)idx; (void)h; (void)w; (void)C; (void)V;
-    moved((2 + 2 * !!dv + 2 * !!dve) * mul3(N, K, D) + 3 * (double)N * G, 4.0 * N);
+    moved((2 + 2 * !!dv) * mul3(N, K, D) + 3 * (double)N * G,
+          2. * REAL * !!dve * mul3(N, K, D) + 4.0 * N);
 }
-static void n_rope(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
-                   int H, int D, int sign, real scale, real eps)
+static void n_rope(Act *y, real *rstd, const Act *x, const real *tab, const int *pos,
+                   const int *doc, int B, int T, int H, int D, int sign, real scale, real eps)
 {
-    (void)y; (void)rstd; (void)x; (void)tab; (void)pos; (void)sign; (void)scale; (void)eps;
-    moved((2.0 * D + 1) * mul3(B, T, H), 0);
+    (void)y; (void)rstd; (void)x; (void)tab; (void)pos; (void)doc; (void)sign; (void)scale;
+    (void)eps;
+    moved(2.0 * D * mul3(B, T, H), REAL * mul3(B, T, H));
 }
 static void n_rope_bwd(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
-                       int B, int T, int H, int D, int sign, real scale)
+                       const int *doc, int B, int T, int H, int D, int sign, real scale)
 {
-    (void)dy; (void)x; (void)rstd; (void)tab; (void)sign; (void)scale;
-    if (dx) moved((4.0 * D + 1) * mul3(B, T, H), 0);
+    (void)dy; (void)x; (void)rstd; (void)tab; (void)doc; (void)sign; (void)scale;
+    if (dx) moved(4.0 * D * mul3(B, T, H), REAL * mul3(B, T, H));
 }
 
 /* pairs (i, j) with j in [max(0, i - w), i] for T queries at positions p .. p + T - 1 */
@@ -157,20 +167,22 @@ static double pairs(double T, double p, int w)
     double before = seen > p ? seen - p : 0;        /* queries that see from 0 on */
     return before * p + before * (before + 1) / 2 + (T - before) * (seen + 1);
 }
-static void n_attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H,
-                   int K, int D, int window)
+/* documents are on the device too: counted as one */
+static void n_attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
+                   int B, int T, int H, int K, int D, int window)
 {
-    (void)y; (void)lse; (void)q; (void)k; (void)v;
+    (void)y; (void)lse; (void)q; (void)k; (void)v; (void)doc;
     c->flops_fwd += 4 * mul3(B, H, D) * pairs(T, 0, window);
-    moved(2 * mul3(B, T, D) * (H + (double)K) + mul3(B, T, H), 0);
+    moved(2 * mul3(B, T, D) * (H + (double)K), REAL * mul3(B, T, H));
 }
 static void n_attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
-                       const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
-                       int window)
+                       const Act *q, const Act *k, const Act *v, const int *doc, int B, int T,
+                       int H, int K, int D, int window)
 {
     (void)dq; (void)dk; (void)dv; (void)dy; (void)y; (void)lse; (void)q; (void)k; (void)v;
+    (void)doc;
     c->flops_bwd += 10 * mul3(B, H, D) * pairs(T, 0, window);
-    moved(mul3(B, T, D) * (5.0 * H + 6.0 * K) + mul3(B, T, H), 0);
+    moved(mul3(B, T, D) * (5.0 * H + 6.0 * K), REAL * mul3(B, T, H));
 }
 static void n_kv_put(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T,
                      int M, int K, int D)
@@ -198,19 +210,19 @@ static void n_xent(real *loss, Act *z, const int *tgt, const real *wt, int N, in
                    real cap, real scale)
 {
     (void)loss; (void)z; (void)tgt; (void)wt; (void)cap;
-    moved((double)N * V + (scale != 0 ? (double)N * Vp : 0) + N, 4.0 * N);
+    moved((double)N * V + (scale != 0 ? (double)N * Vp : 0), (REAL + 4.0) * N);
 }
 static void n_logits(real *l, const Act *z, int N, int V, int Vp, real cap)
 {
     (void)l; (void)z; (void)Vp; (void)cap;
-    moved(2 * (double)N * V, 0);
+    moved((double)N * V, REAL * (double)N * V);
 }
 static void n_adamw(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
                     double b2, double eps, double wd, double c1, double c2)
 {
     (void)p; (void)g; (void)m; (void)v; (void)lr; (void)b1; (void)b2; (void)eps; (void)wd;
     (void)c1; (void)c2;
-    moved(7 * (double)n, 0);
+    moved(0, 7. * REAL * (double)n);
 }
 static size_t n_muon_tmp(int count, int R, int K) { return ops_cpu(0)->muon_tmp(count, R, K); }
 /* five steps of X X^T (n x n from n x m), A A and B X */
@@ -220,22 +232,26 @@ static void n_muon(real *p, real *g, real *m, real *s, void *tmp, int count, int
     (void)p; (void)g; (void)m; (void)s; (void)tmp; (void)mu; (void)beta2; (void)lr; (void)wd;
     double a = R < K ? R : K, b = R < K ? K : R;
     c->flops_opt += count * 5 * (4 * a * a * b + 2 * a * a * a);
-    moved(count * (7 * a * b + 5 * (4 * a * b + 5 * a * a)), 0);
+    moved(0, REAL * count * (7 * a * b + 5 * (4 * a * b + 5 * a * a)));
 }
 static void n_sumsq(double *out, const real *x, int64_t n)
 {
     (void)out; (void)x;
-    moved((double)n, 8);
+    moved(0, REAL * (double)n + 8);
+}
+static void n_scale(real *x, double s, int64_t n)
+{
+    (void)x; (void)s;
+    moved(0, 2. * REAL * (double)n);
 }
 static void n_lerp(real *y, const real *x, double a, int64_t n)
 {
     (void)y; (void)x; (void)a;
-    moved(3 * (double)n, 0);
+    moved(0, 3. * REAL * (double)n);
 }
-static void n_scale(real *x, double s, int64_t n) { (void)x; (void)s; moved(2 * (double)n, 0); }
 
-static const Ops table = {
-    .name = "count", .dtype = "fp32", .act_size = sizeof(real), .alloc = n_alloc, .free = n_free,
+static Ops table = {
+    .name = "count", .alloc = n_alloc, .free = n_free,
     .zero = n_zero, .copy = n_copy, .put = n_put, .get = n_get, .sync = n_sync, .cast = n_cast,
     .uncast = n_uncast, .linear = n_linear, .linear_dx = n_linear_dx, .linear_dw = n_linear_dw,
     .embed = n_embed, .embed_bwd = n_embed_bwd, .rmsnorm = n_rmsnorm, .rmsnorm_bwd = n_rmsnorm_bwd,
@@ -247,9 +263,11 @@ static const Ops table = {
     .lerp = n_lerp,
 };
 
-const Ops *ops_count(OpsCount *count)
+const Ops *ops_count(OpsCount *count, const char *dtype)
 {
     c = count;
+    table.dtype = dtype;
+    table.act_size = strcmp(dtype, "bf16") == 0 ? 2 : sizeof(real);
     used = 0;
     for (size_t n = (size_t)1 << (sizeof n > 4 ? 46 : 30); !range && n > 1 << 20; n /= 2) {
         void *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

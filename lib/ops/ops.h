@@ -5,7 +5,8 @@
  * promotion. Two element types:
  *   real   masters, optimizer state, parameter gradients, statistics: fp32 (double with REAL_F64)
  *   Act    activations, their gradients, and the weights' compute copies: ops->act_size bytes each;
- *          opaque here, a number inside a back-end. With --dtype fp32 an Act is a real.
+ *          opaque here, a number inside a back-end. With --dtype fp32 an Act is a real, with bf16 a
+ *          bfloat16; sums and what is derived from them are computed as reals either way.
  *
  * Names in capitals are shapes: B rows, T positions, N = B*T, C channels, O outputs, V vocabulary
  * (Vp: padded), H query heads, K key/value heads, D head size. Output arguments come first.
@@ -67,12 +68,17 @@ typedef struct Ops {
     void (*rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
     void (*rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C);
 
+    /* ---- documents. doc [B*T] keeps the documents of a row apart: doc[n] <= t is the position
+     * within its row at which the document of token n starts, never less than doc[n-1] of the same
+     * row. NULL: a row is one document. With pos (cached decoding) doc is NULL. */
+
     /* ---- smear: y[t] = x[t] + lam * sigmoid(w . x[t][0:G]) * x[t-1]. The first position of row b
-     * has no predecessor if pos is NULL or pos[b] is 0; otherwise it is prev[b] [B,C]. */
-    void (*smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
-                  const real *lam, int B, int T, int C, int G);
-    void (*smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const real *w,
-                      const real *lam, int B, int T, int C, int G); /* pos NULL only */
+     * has no predecessor if pos is NULL or pos[b] is 0; otherwise it is prev[b] [B,C]. The first
+     * token of a document has none either. */
+    void (*smear)(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
+                  const real *w, const real *lam, int B, int T, int C, int G);
+    void (*smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const int *doc,
+                      const real *w, const real *lam, int B, int T, int C, int G);
 
     /* ---- y = a x + s b z, with a and b learnt scalars on the device; NULL is 1.
      * x may be z, and then dx be dz. */
@@ -90,22 +96,23 @@ typedef struct Ops {
                       int G, int V);
 
     /* ---- rotary embedding and head norm, x [B,T,H,D]: with (x1, x2) the halves of a head and
-     * p = pos ? pos[b] + t : t, (c, s) = tab[p][j], s taken times sign:
+     * p = pos ? pos[b] + t : doc ? t - doc[n] : t, (c, s) = tab[p][j], s taken times sign:
      *   y1 = x1 c + x2 s, y2 = x2 c - x1 s;  then, if scale > 0, y *= scale / sqrt(mean(y^2) + eps)
      * tab [>= max p + 1][D/2][2] holds cos and sin. rstd [B,T,H] is for the backward; NULL: not
      * kept. */
-    void (*rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
-                 int H, int D, int sign, real scale, real eps);
-    void (*rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B,
-                     int T, int H, int D, int sign, real scale);
+    void (*rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, const int *doc,
+                 int B, int T, int H, int D, int sign, real scale, real eps);
+    void (*rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
+                     const int *doc, int B, int T, int H, int D, int sign, real scale);
 
     /* ---- causal attention, scale 1/sqrt(D), grouped heads: query head h reads k/v head h / (H/K).
-     * q, y [B,T,H,D]; k, v [B,T,K,D]; lse [B,T,H]. A window w > 0 lets i see j >= i - w; 0: all. */
-    void (*attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H,
-                 int K, int D, int window);
+     * q, y [B,T,H,D]; k, v [B,T,K,D]; lse [B,T,H]. A window w > 0 lets i see j >= i - w; 0: all.
+     * With doc, i sees j >= doc[i] only. */
+    void (*attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
+                 int T, int H, int K, int D, int window);
     void (*attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
-                     const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
-                     int window);
+                     const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
+                     int K, int D, int window);
     /* the same against a cache kc, vc [B,M,K,D] of M positions: kv_put stores k, v at pos[b] + t;
      * attn_kv lets query t of row b, at position pos[b] + t, see the cache up to itself */
     void (*kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T,
@@ -144,14 +151,14 @@ typedef struct Ops {
 } Ops;
 
 /* device: "auto", "cpu", "cuda", "cuda:N" (auto falls back; an explicit one that is missing dies);
- * dtype: "auto", "fp32". threads <= 0: all there are. */
+ * dtype: "fp32", "bf16", "auto" (bf16 where the processor multiplies it, else fp32).
+ * threads <= 0: all there are. On the CPU, the best tier for this processor;
+ * PIPEGPT_CPU=base|avx2|avx512 forces one. */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
+const Ops *ops_cpu(int threads);        /* ops_open("cpu", "fp32", threads) */
 
 /* What to check ops against: fp32 on the same device, or, if that is what ops is, the CPU's plain C. */
 const Ops *ops_reference(const Ops *ops, const char *device, int threads);
-
-/* the best tier for this processor; PIPEGPT_CPU=base|avx2|avx512 forces one */
-const Ops *ops_cpu(int threads);
 
 /* A back-end that computes nothing: alloc gives out addresses that must not be read, the rest
  * adds up. */
@@ -161,7 +168,7 @@ typedef struct OpsCount {
     size_t mem, mem_peak;                       /* allocated now, at most */
     int64_t calls;
 } OpsCount;
-const Ops *ops_count(OpsCount *c);      /* c must outlive its use; one at a time */
+const Ops *ops_count(OpsCount *c, const char *dtype);   /* c must outlive its use; one at a time */
 
 #ifdef __cplusplus
 }

@@ -104,22 +104,25 @@ CASE(emb, o->embed(A(m->y), A(m->x), m->i, N, C))
 CASE(emb_bwd, o->embed_bwd(m->y, A(m->x), m->i, N, C, V))
 CASE(rms, o->rmsnorm(A(m->y), m->z, A(m->x), N, C, (real)1e-6))
 CASE(rms_bwd, o->rmsnorm_bwd(A(m->y), A(m->x), A(m->g), m->z, N, C))
-CASE(smear, o->smear(A(m->y), A(m->x), NULL, NULL, m->z, m->z, 1, N, C, 24))
-CASE(smear_bwd, o->smear_bwd(A(m->y), m->g, m->g, A(m->x), A(m->z), m->z, m->z, 1, N, C, 24))
+CASE(smear, o->smear(A(m->y), A(m->x), NULL, NULL, NULL, m->z, m->z, 1, N, C, 24))
+CASE(smear_bwd, o->smear_bwd(A(m->y), m->g, m->g, A(m->x), A(m->z), NULL, m->z, m->z, 1, N, C,
+                             24))
 CASE(mix, o->mix(A(m->y), A(m->x), m->g, A(m->z), m->g, 1, (int64_t)N * C))
 CASE(mix_bwd, o->mix_bwd(A(m->y), m->g, A(m->z), m->g, A(m->x), A(m->x), m->z, A(m->x), m->z, 1,
                          (int64_t)N *C))
 CASE(vgate, o->vgate(A(m->y), A(m->x), A(m->z), m->i, A(m->x), m->g, N, C, H, HD, 12))
 CASE(vgate_bwd, o->vgate_bwd(A(m->y), m->z, A(m->y), m->g, A(m->x), A(m->x), m->i, A(m->x), m->x, N,
                              C, H, HD, 12, V))
-CASE(rope, o->rope(A(m->y), m->g, A(m->x), m->z, NULL, 1, N, H, HD, 1, (real)1.2, (real)1e-6))
-CASE(rope_bwd, o->rope_bwd(A(m->y), A(m->x), A(m->x), m->x, m->z, 1, N, H, HD, 1, (real)1.2))
-CASE(attn, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 0))
-CASE(attn_win, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 512))
+CASE(rope, o->rope(A(m->y), m->g, A(m->x), m->z, NULL, NULL, 1, N, H, HD, 1, (real)1.2,
+                   (real)1e-6))
+CASE(rope_bwd, o->rope_bwd(A(m->y), A(m->x), A(m->x), m->x, m->z, NULL, 1, N, H, HD, 1,
+                           (real)1.2))
+CASE(attn, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 0))
+CASE(attn_win, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 512))
 CASE(attn_bwd, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x), m->g,
-                           A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 0))
+                           A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 0))
 CASE(attn_bwd_win, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x),
-                               m->g, A(m->x), A(m->x), A(m->z), 1, N, H, H, HD, 512))
+                               m->g, A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 512))
 CASE(decode, o->attn_kv(A(m->y), A(m->x), A(m->x), A(m->z), m->i + N, 4, 1, M, H, H, HD, 0))
 CASE(relu2, o->relu2(A(m->y), A(m->x), (int64_t)N * F))
 CASE(relu2_bwd, o->relu2_bwd(A(m->y), A(m->x), A(m->z), (int64_t)N * F))
@@ -239,7 +242,7 @@ int main(int argc, char **argv)
                           "Speed of the operations against the machine's roofs.", opts);
     const Ops *o = ops_cpu(threads);
     OpsCount sum = { 0 };
-    const Ops *count = ops_count(&sum);
+    const Ops *count = ops_count(&sum, "fp32");
     double peak = flops_roof(o->name), stream = bytes_roof();
     printf("%s %s: %.1f GFLOP/s of multiply-adds, %.1f GB/s\n", o->name, o->dtype, peak / 1e9,
            stream / 1e9);

@@ -88,13 +88,15 @@ static void check_open(void)
 {
     unsetenv("PIPEGPT_CPU");
     ok(opens("auto", "auto") && opens("cpu", "fp32") && opens("auto", "fp32"), "auto and cpu open");
+    if (sizeof(real) == sizeof(float)) ok(opens("auto", "bf16"), "bf16 opens");
+    else ok(fails(1, "double", "cpu", "bf16", NULL), "no bf16 beside doubles");
     ok(fails(1, "built without CUDA", "cuda", "auto", NULL), "cuda is not here");
     ok(fails(1, "cuda:3", "cuda:3", "auto", NULL), "nor is cuda:3");
     ok(fails(2, "--device", "cuda:", "auto", NULL) && fails(2, "--device", "cuda:1x", "auto", NULL),
        "a bad number");
     ok(fails(2, "--device", "gpu", "auto", NULL) && fails(2, "--device", "", "auto", NULL),
        "an unknown device");
-    ok(fails(2, "--dtype", "cpu", "bf16", NULL), "a dtype of another version");
+    ok(fails(2, "--dtype", "cpu", "fp16", NULL), "an unknown dtype");
     ok(fails(1, "PIPEGPT_CPU=sse9", "cpu", "auto", "sse9"), "an unknown tier");
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
         if (!tier_runs(tiers[i])) {
@@ -140,6 +142,83 @@ static void check_memory(const Ops *o)
     ok(memcmp(x, y, sizeof x) == 0, "cast and back");
 }
 
+#ifndef REAL_F64
+/* bf16: what a cast gives is the nearest (of two as near, the even one), and NaN stays NaN */
+static uint16_t nearest(float x)
+{
+    uint32_t b;
+    memcpy(&b, &x, sizeof b);
+    double down = bf16_value(b >> 16), up = bf16_value((b >> 16) + 1);
+    if (isinf(up)) up = copysign(0x1p128, up);          /* as if the exponents went on */
+    double a = fabs((double)x - down), c = fabs((double)x - up);
+    return (uint16_t)((b >> 16) + (isinf(x) ? 0 : a > c || (a == c && (b >> 16 & 1))));
+}
+static void check_cast(const Ops *o)
+{
+    enum { N = 300001, BITS = 65536 };
+    float *x = must(malloc(N * sizeof *x));
+    uint16_t *y = must(malloc(N * sizeof *y)), all[BITS], back[BITS];
+    for (int i = 0; i < BITS; i++) all[i] = (uint16_t)i;
+    o->uncast(x, (void *)all, BITS);
+    int bad = 0;
+    for (int i = 0; i < BITS; i++) {
+        uint32_t b;
+        memcpy(&b, x + i, sizeof b);
+        bad += b != (uint32_t)i << 16;
+    }
+    o->cast((void *)back, x, BITS);
+    for (int i = 0; i < BITS; i++)
+        bad += (back[i] | (isnan(x[i]) ? 0x40 : 0)) != (all[i] | (isnan(x[i]) ? 0x40 : 0));
+    ok(bad == 0, "%s: every bfloat16 becomes the float it is, and comes back", o->name);
+    for (int i = 0; i < N; i++) {               /* any bits, and halves between two */
+        uint32_t b = (uint32_t)(uniform(0, 0x1p32));
+        if (i % 3 == 0) b = (b & 0xffff0000u) | 0x8000u;
+        if (i % 100 == 0) b = (b & 0x80000000u) | (0x7f7f0000u + (b & 0xffff));
+        if (i % 101 == 0) b = (b & 0x80000000u) | 0x7f800001u;      /* NaN by its last bit */
+        memcpy(x + i, &b, sizeof b);
+    }
+    o->cast((void *)y, x, N);
+    bad = 0;
+    for (int i = 0; i < N; i++)
+        bad += isnan(x[i]) ? !isnan(elem_get(y, true, i)) : y[i] != nearest(x[i]);
+    ok(bad == 0, "%s: cast to the nearest bfloat16", o->name);
+    free(x); free(y);
+}
+#endif
+
+/* What one document holds changes no bit of another. */
+static void check_documents(const Ops *o)
+{
+    enum { T = 200, H = 2, D = 33, CUT = 77, N = T * H * D };
+    int doc[T];
+    for (int t = 0; t < T; t++) doc[t] = t < CUT ? 0 : CUT;
+    void *q = random_elems(true, N, -2, 2), *k = random_elems(true, N, -2, 2),
+         *v = random_elems(true, N, -1, 1), *dy = random_elems(true, N, -1, 1);
+    const size_t e = elem_size(true), first = (size_t)(CUT * H * D) * e, all = N * e;
+    void *y[2], *d[2][3];
+    for (int i = 0; i < 2; i++) {
+        real lse[T * H];
+        y[i] = must(calloc(1, all));
+        for (int j = 0; j < 3; j++) d[i][j] = must(calloc(1, all));
+        o->attn(y[i], lse, q, k, v, doc, 1, T, H, H, D, 0);
+        o->attn_bwd(d[i][0], d[i][1], d[i][2], dy, y[i], lse, q, k, v, doc, 1, T, H, H, D, 0);
+        for (int64_t n = 0; n < CUT * H * D; n++) {
+            void *at[] = { q, k, v, dy };
+            for (int j = 0; j < 4; j++) elem_set(at[j], true, n, uniform(-9, 9));
+        }
+    }
+    int bad = memcmp((char *)y[0] + first, (char *)y[1] + first, all - first) != 0;
+    for (int j = 0; j < 3; j++)
+        bad += memcmp((char *)d[0][j] + first, (char *)d[1][j] + first, all - first) != 0;
+    ok(bad == 0, "%s %s: a document's attention does not depend on the one before", o->name,
+       o->dtype);
+    free(q); free(k); free(v); free(dy);
+    for (int i = 0; i < 2; i++) {
+        free(y[i]);
+        for (int j = 0; j < 3; j++) free(d[i][j]);
+    }
+}
+
 /* a row fed to the cache in chunks gives what attn gives at once */
 static void check_chunks(const Ops *o, int T, int window)
 {
@@ -149,7 +228,7 @@ static void check_chunks(const Ops *o, int T, int window)
     real *z = random_reals((int64_t)T * H * D, 0, 1), *lse = random_reals((int64_t)T * H, 0, 1);
     real *kc = random_reals(2 * M * K * D, -9, 9), *vc = random_reals(2 * M * K * D, -9, 9),
          *keep = dup_bytes(kc, 2 * M * K * D * sizeof *kc);
-    o->attn(y, lse, q, k, v, 1, T, H, K, D, window);
+    o->attn(y, lse, q, k, v, NULL, 1, T, H, K, D, window);
     double worst = 0;
     int at = 0;
     for (int i = 0; at < T; i++) {
@@ -185,7 +264,7 @@ static void check_nan(const Ops *o)
     ok(isnan(y[2 * C + 39]), "%s: NaN through relu2", o->name);
     o->rmsnorm(y, r, x, N, C, (real)1e-6);
     ok(isnan(y[2 * C]) && !isnan(y[3 * C]), "%s: NaN through rmsnorm", o->name);
-    o->attn(y, loss, x, x, x, 1, N, 1, 1, C, 0);
+    o->attn(y, loss, x, x, x, NULL, 1, N, 1, 1, C, 0);
     ok(isnan(y[2 * C + 39]) && !isnan(y[C]), "%s: NaN through attn", o->name);
     o->xent(loss, x, tgt, NULL, N, C, C, 15, 0);
     ok(isnan(loss[2]) && !isnan(loss[1]), "%s: NaN through xent", o->name);
@@ -218,7 +297,7 @@ static int64_t brute_pairs(int T, int w)
 static void check_count(void)
 {
     OpsCount c = { 0 };
-    const Ops *o = ops_count(&c);
+    const Ops *o = ops_count(&c, "fp32");
     const size_t r = sizeof(real);
     real *x = o->alloc(1000), *y = o->alloc((size_t)1 << 40), *z = o->alloc(0);
     ok(x && y && z && x != y && y != z && (uintptr_t)y % 64 == 0,
@@ -237,8 +316,8 @@ static void check_count(void)
     for (int T = 1; T < 40; T++)
         for (int w = 0; w < 45; w++) {
             c.flops_fwd = c.flops_bwd = 0;
-            o->attn(A(y), x, A(x), A(x), A(x), 2, T, 3, 1, 8, w);
-            o->attn_bwd(A(y), A(y), A(y), A(x), A(x), x, A(x), A(x), A(x), 2, T, 3, 1, 8, w);
+            o->attn(A(y), x, A(x), A(x), A(x), NULL, 2, T, 3, 1, 8, w);
+            o->attn_bwd(A(y), A(y), A(y), A(x), A(x), x, A(x), A(x), A(x), NULL, 2, T, 3, 1, 8, w);
             double want = 2.0 * 3 * 8 * (double)brute_pairs(T, w);
             bad += c.flops_fwd != 4 * want || c.flops_bwd != 10 * want;
         }
@@ -264,7 +343,15 @@ int main(void)
         check_chunks(o, 150, 0);
         check_chunks(o, 150, 65);
         check_nan(o);
+        check_documents(o);
         check_xent_zeros(o);
+#ifndef REAL_F64
+        bf16 = true;
+        o = tier_ops(tiers[i], 2);
+        check_cast(o);
+        check_documents(o);
+        bf16 = false;
+#endif
     }
     check_count();
     return done();

@@ -4,9 +4,11 @@
  * forward in double that also gives each output's magnitude (the sum of the absolute values that
  * were added up, so that an error of a few roundings of it is all the arithmetic excuses), and how
  * to call its backward. The gradients are compared with central differences of the naive forward.
- * For every tier that this processor runs, and:
+ * For every tier that this processor runs, with float and with bfloat16 activations:
  *   outputs          within c u magnitude, u = 2^-24 (2^-53 in the double build)
  *   gradients        within c u max|g| (float), 1e-7 max|g| (double)
+ *   bfloat16 ones    within a distance of 2^-8 of their norm: what is compared starts from rounded
+ *                    inputs, and an output rounded to 8 bits is off by at most 2^-9 of itself
  *   accumulation     gradients start from nonzero values
  *   NULL             each gradient left out in turn changes nothing in the others
  *   threads          1, 2 and 3 give the same bits
@@ -31,8 +33,10 @@ static const double unit = 0x1p-24;
 
 enum { MAXBUF = 8, MAXDIM = 10 };
 
-/* kind: x input with a gradient, c input without, i integers, y output, Y output that is read
- * first, s output saved for the backward. Values are uniform in [lo,hi). n 0: absent (NULL). */
+/* kind: x input with a gradient, p one with a gradient of reals, c one without; y output, Y output
+ * that is read first: these are Acts. r input with a gradient, t input without, l output, s output
+ * saved for the backward: reals. i integers; d starts of documents, of rows of lo tokens, about hi
+ * each. Values are uniform in [lo,hi). n 0: absent (NULL). */
 typedef struct Arr { const char *name; char kind; int64_t n; double lo, hi; } Arr;
 
 typedef struct OpTest {
@@ -66,10 +70,11 @@ static bool tier_runs(const char *name)
     return false;
 #endif
 }
+static bool bf16;                       /* an Act is a bfloat16 */
 static const Ops *tier_ops(const char *name, int threads)
 {
     setenv("PIPEGPT_CPU", name, 1);
-    return ops_cpu(threads);
+    return ops_open("cpu", bf16 ? "bf16" : "fp32", threads);
 }
 static void *must(void *p)
 {
@@ -81,6 +86,35 @@ static void *dup_bytes(const void *p, size_t n)
     return p ? memcpy(must(malloc(n ? n : 1)), p, n) : NULL;
 }
 
+/* element i of an array of Acts or reals */
+static size_t elem_size(bool act) { return act && bf16 ? 2 : sizeof(real); }
+static double bf16_value(unsigned h)
+{
+    uint32_t b = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &b, sizeof f);
+    return (double)f;
+}
+static double elem_get(const void *p, bool act, int64_t i)
+{
+    if (!act || !bf16) {
+        real x;
+        memcpy(&x, (const char *)p + (size_t)i * sizeof x, sizeof x);
+        return (double)x;
+    }
+    uint16_t h;
+    memcpy(&h, (const char *)p + 2 * i, sizeof h);
+    return bf16_value(h);
+}
+static void elem_set(void *p, bool act, int64_t i, double x)
+{
+    if (!act || !bf16) { ((real *)p)[i] = (real)x; return; }
+    float f = (float)x;
+    uint32_t b;
+    memcpy(&b, &f, sizeof b);
+    ((uint16_t *)p)[i] = (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
+}
+
 typedef struct Case {
     const OpTest *t; const int *d;
     int n; Arr a[MAXBUF];
@@ -89,17 +123,37 @@ typedef struct Case {
     void *dy, *g0[MAXBUF];              /* gradient of y; what gradients start from */
 } Case;
 
+static bool is_int(char kind) { return kind == 'i' || kind == 'd'; }
+static bool is_act(char kind) { return strchr("xpcyY", kind) != NULL; }
+static bool is_out(char kind) { return strchr("yYls", kind) != NULL; }
+static bool has_grad(char kind) { return strchr("xpr", kind) != NULL; }
+static bool grad_act(char kind) { return kind == 'x'; }
 static size_t size_of(const Case *c, int k)
 {
-    return (size_t)c->a[k].n * (c->a[k].kind == 'i' ? sizeof(int) : sizeof(real));
+    char kind = c->a[k].kind;
+    return (size_t)c->a[k].n * (is_int(kind) ? sizeof(int) : elem_size(is_act(kind)));
 }
-static bool is_out(char kind) { return kind == 'y' || kind == 'Y' || kind == 's'; }
+static size_t grad_size(const Case *c, int k)
+{
+    return (size_t)c->a[k].n * elem_size(grad_act(c->a[k].kind));
+}
 
-static real *random_reals(int64_t n, double lo, double hi)
+__attribute__((unused)) static real *random_reals(int64_t n, double lo, double hi)
 {
     real *r = must(malloc((size_t)(n ? n : 1) * sizeof *r));
     for (int64_t i = 0; i < n; i++) r[i] = (real)uniform(lo, hi);
     return r;
+}
+static void *random_elems(bool act, int64_t n, double lo, double hi)
+{
+    void *p = must(malloc((size_t)(n ? n : 1) * elem_size(act)));
+    for (int64_t i = 0; i < n; i++) elem_set(p, act, i, uniform(lo, hi));
+    return p;
+}
+static void document_starts(int *v, int64_t n, int T, double mean)
+{
+    for (int64_t i = 0; i < n; i++)
+        v[i] = i % T == 0 ? 0 : uniform(0, mean) < 1 ? (int)(i % T) : v[i - 1];
 }
 static void case_make(Case *c, const OpTest *t, const int *d)
 {
@@ -115,17 +169,19 @@ static void case_make(Case *c, const OpTest *t, const int *d)
         c->x[k] = must(malloc((size_t)a->n * sizeof(double)));
         c->y[k] = must(malloc((size_t)a->n * sizeof(double)));
         c->mag[k] = must(calloc((size_t)a->n, sizeof(double)));
-        if (a->kind == 'i') {
+        if (is_int(a->kind)) {
             int *v = c->in[k] = must(malloc((size_t)a->n * sizeof *v));
-            for (int64_t i = 0; i < a->n; i++)
-                c->x[k][i] = v[i] = (int)floor(uniform(a->lo, a->hi));
+            if (a->kind == 'd') document_starts(v, a->n, (int)a->lo, a->hi);
+            else for (int64_t i = 0; i < a->n; i++) v[i] = (int)floor(uniform(a->lo, a->hi));
+            for (int64_t i = 0; i < a->n; i++) c->x[k][i] = v[i];
         } else {
-            real *v = c->in[k] = random_reals(a->n, a->lo, a->hi);
-            for (int64_t i = 0; i < a->n; i++) c->x[k][i] = (double)v[i];
+            bool act = is_act(a->kind);
+            c->in[k] = random_elems(act, a->n, a->lo, a->hi);
+            for (int64_t i = 0; i < a->n; i++) c->x[k][i] = elem_get(c->in[k], act, i);
         }
-        if (a->kind == 'x') c->g0[k] = random_reals(a->n, -1, 1);
+        if (has_grad(a->kind)) c->g0[k] = random_elems(grad_act(a->kind), a->n, -1, 1);
     }
-    c->dy = random_reals(c->a[0].n, -1, 1);
+    c->dy = random_elems(is_act(c->a[0].kind), c->a[0].n, -1, 1);
 }
 static void case_free(Case *c)
 {
@@ -150,7 +206,7 @@ static Result case_run(const Case *c, const Ops *o, int without)
     c->t->call(o, r.a, c->d);
     if (!c->t->back) return r;
     for (int k = 0; k < c->n; k++)
-        r.g[k] = k == without ? NULL : dup_bytes(c->g0[k], size_of(c, k));
+        r.g[k] = k == without ? NULL : dup_bytes(c->g0[k], grad_size(c, k));
     c->t->back(o, r.g, c->dy, r.a, c->d);
     return r;
 }
@@ -162,7 +218,7 @@ static bool same_bits(const Case *c, const Result *p, const Result *q)
 {
     for (int k = 0; k < c->n; k++) {
         if (p->a[k] && memcmp(p->a[k], q->a[k], size_of(c, k)) != 0) return false;
-        if (p->g[k] && q->g[k] && memcmp(p->g[k], q->g[k], size_of(c, k)) != 0) return false;
+        if (p->g[k] && q->g[k] && memcmp(p->g[k], q->g[k], grad_size(c, k)) != 0) return false;
     }
     return true;
 }
@@ -172,20 +228,38 @@ static double tolerance(const Case *c)
     return (sizeof(real) == 8 ? 2 : 1) * unit * (4 + 2 * sqrt(c->t->terms ? c->t->terms(c->d) : 1));
 }
 
+/* of arrays of bfloat16: the distance from what it should be, in units of what is allowed */
+static const double bf16_error = 0x1p-8;
+static double distance(double err2, double norm2)
+{
+    return err2 > 0 || isnan(err2) ? sqrt(err2 / norm2) / bf16_error : 0;
+}
+
 /* worst error of the outputs in units of what is allowed */
 static double outputs_error(const Case *c, const Result *r)
 {
     double worst = 0;
     for (int k = 0; k < c->n; k++) {
         if (!is_out(c->a[k].kind) || !r->a[k]) continue;
+        const bool act = is_act(c->a[k].kind);
+        if (act && bf16) {
+            double e2 = 0, n2 = 0;
+            for (int64_t i = 0; i < c->a[k].n; i++) {
+                double e = elem_get(r->a[k], act, i) - c->y[k][i];
+                e2 += e * e;
+                n2 += c->y[k][i] * c->y[k][i];
+            }
+            if (!(distance(e2, n2) <= worst)) worst = distance(e2, n2);
+            continue;
+        }
         for (int64_t i = 0; i < c->a[k].n; i++) {
-            double err = fabs((double)((real *)r->a[k])[i] - c->y[k][i]),
+            double err = fabs(elem_get(r->a[k], act, i) - c->y[k][i]),
                    may = tolerance(c) * c->mag[k][i] + 1e-300;
             if (!(err / may <= worst)) {
                 worst = err / may;
                 if (!(worst <= 1))
                     printf("# %s[%lld]: %.17g, naive %.17g, magnitude %g\n", c->a[k].name,
-                           (long long)i, (double)((real *)r->a[k])[i], c->y[k][i], c->mag[k][i]);
+                           (long long)i, elem_get(r->a[k], act, i), c->y[k][i], c->mag[k][i]);
             }
         }
     }
@@ -202,7 +276,7 @@ static double slope(Case *c, int k, int64_t i, double *up)
     c->x[k][i] = x - h;
     case_naive(c);
     c->x[k][i] = x;
-    for (int64_t j = 0; j < c->a[0].n; j++) s += (double)((real *)c->dy)[j] * (up[j] - c->y[0][j]);
+    for (int64_t j = 0; j < c->a[0].n; j++) s += elem_get(c->dy, is_act(c->a[0].kind), j) * (up[j] - c->y[0][j]);
     return s / (2 * h);
 }
 typedef struct Slopes { int64_t n, *at; double *v, max; } Slopes;
@@ -223,10 +297,14 @@ static Slopes slopes(Case *c, int k, double *up)
 }
 static double gradient_error(const Case *c, const Result *r, int k, const Slopes *s)
 {
-    double worst = 0, c_u = tolerance(c) > 1e-7 ? tolerance(c) : 1e-7;
+    double worst = 0, c_u = tolerance(c) > 1e-7 ? tolerance(c) : 1e-7, e2 = 0, n2 = 0;
+    const bool act = grad_act(c->a[k].kind);
     for (int64_t i = 0; i < s->n; i++) {
-        double start = (double)((real *)c->g0[k])[s->at[i]],
-               got = (double)((real *)r->g[k])[s->at[i]] - start;
+        double start = elem_get(c->g0[k], act, s->at[i]),
+               got = elem_get(r->g[k], act, s->at[i]) - start;
+        e2 += (got - s->v[i]) * (got - s->v[i]);
+        n2 += (start + s->v[i]) * (start + s->v[i]);
+        if (act && bf16) continue;
         double err = fabs(got - s->v[i]) / (c_u * s->max + unit * 2 + 1e-9);
         if (!(err <= worst)) {
             worst = err;
@@ -235,12 +313,12 @@ static double gradient_error(const Case *c, const Result *r, int k, const Slopes
                        (long long)s->at[i], got, s->v[i], s->max);
         }
     }
-    return worst;
+    return act && bf16 ? distance(e2, n2) : worst;
 }
 static const char *dims_text(const int *d)
 {
     static char s[128];
-    int n = 0;
+    int n = bf16 ? snprintf(s, sizeof s, "bf16: ") : 0;
     for (int i = 0; i < MAXDIM && n < 100; i++)
         n += snprintf(s + n, sizeof s - (size_t)n, "%s%d", i ? " " : "", d[i]);
     while (n > 2 && s[n - 1] == '0' && s[n - 2] == ' ') s[n -= 2] = 0;
@@ -272,7 +350,7 @@ static void check_tier(Case *c, const char *tier, Slopes *s, bool large)
     }
     result_free(&one);
 }
-__attribute__((unused)) static void check_op(const OpTest *t)
+static void check_dims(const OpTest *t)
 {
     for (int i = 0; i < t->ndims; i++) {
         Case c;
@@ -289,5 +367,13 @@ __attribute__((unused)) static void check_op(const OpTest *t)
         free(up);
         case_free(&c);
     }
+}
+__attribute__((unused)) static void check_op(const OpTest *t)
+{
+    for (int h = 0; h <= (sizeof(real) == sizeof(float)); h++) {
+        bf16 = h;
+        check_dims(t);
+    }
+    bf16 = false;
 }
 #endif

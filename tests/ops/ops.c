@@ -10,7 +10,7 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static void lin_arrays(Arr *a, const int *d)
 {
     ARRAYS({ "y", d[3] ? 'Y' : 'y', (int64_t)d[0] * d[2], 0, 0 },
-           { "x", 'x', (int64_t)d[0] * d[1], 0, 0 }, { "w", 'x', (int64_t)d[2] * d[1], 0, 0 });
+           { "x", 'x', (int64_t)d[0] * d[1], 0, 0 }, { "w", 'p', (int64_t)d[2] * d[1], 0, 0 });
 }
 static void lin_call(const Ops *o, void **a, const int *d)
 {
@@ -45,7 +45,7 @@ static const int lin_dims[][MAXDIM] = {
 /* ---- embed: N C V */
 static void emb_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "w", 'x', d[2] * d[1], 0, 0 },
+    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "w", 'p', d[2] * d[1], 0, 0 },
            { "idx", 'i', d[0], 0, d[2] });
 }
 static void emb_call(const Ops *o, void **a, const int *d)
@@ -97,29 +97,29 @@ static double c_terms(const int *d) { return d[1]; }
 static const int rms_dims[][MAXDIM] = { D(1, 1),   D(3, 7),    D(2, 17),   D(7, 65),
                                         D(5, 130), D(1, 1030), D(140, 130) };
 
-/* ---- smear: B T C G pos */
+/* ---- smear: B T C G pos; or, last, the mean length of documents */
 static void smear_arrays(Arr *a, const int *d)
 {
     int n = d[0] * d[1] * d[2];
-    ARRAYS({ "y", 'y', n, 0, 0 }, { "x", 'x', n, 0, 0 }, { "w", 'x', d[3], 0, 0 },
-           { "lam", 'x', 1, .3, .9 }, { "prev", 'c', d[4] ? d[0] * d[2] : 0, 0, 0 },
-           { "pos", 'i', d[4] ? d[0] : 0, 0, 3 });
+    ARRAYS({ "y", 'y', n, 0, 0 }, { "x", 'x', n, 0, 0 }, { "w", 'r', d[3], 0, 0 },
+           { "lam", 'r', 1, .3, .9 }, { "prev", 'c', d[4] ? d[0] * d[2] : 0, 0, 0 },
+           { "pos", 'i', d[4] ? d[0] : 0, 0, 3 }, { "doc", 'd', d[5] ? d[0] * d[1] : 0, d[1], d[5] });
 }
 static void smear_call(const Ops *o, void **a, const int *d)
 {
-    o->smear(a[0], a[1], a[4], a[5], a[2], a[3], d[0], d[1], d[2], d[3]);
+    o->smear(a[0], a[1], a[4], a[5], a[6], a[2], a[3], d[0], d[1], d[2], d[3]);
 }
 static void smear_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    if (!d[4]) o->smear_bwd(g[1], g[2], g[3], dy, a[1], a[2], a[3], d[0], d[1], d[2], d[3]);
+    if (!d[4]) o->smear_bwd(g[1], g[2], g[3], dy, a[1], a[6], a[2], a[3], d[0], d[1], d[2], d[3]);
 }
 static void smear_naive(double **a, double **mag, const int *d)
 {
     int T = d[1], C = d[2];
     for (int n = 0; n < d[0] * T; n++) {
-        const double *x = a[1] + n * C, *q = n % T                     ? x - C
-                                             : a[5] && a[5][n / T] > 0 ? a[4] + n / T * C
-                                                                       : NULL;
+        const double *x = a[1] + n * C, *q = NULL;
+        if (n % T) q = a[6] && (int)a[6][n] == n % T ? NULL : x - C;
+        else if (a[5] && a[5][n / T] > 0) q = a[4] + n / T * C;
         double s = 0, m = 0;
         for (int i = 0; i < d[3]; i++) s += x[i] * a[2][i], m += fabs(x[i] * a[2][i]);
         double g = q ? a[3][0] * sigmoid(s) : 0;
@@ -131,7 +131,8 @@ static void smear_naive(double **a, double **mag, const int *d)
 }
 static double smear_terms(const int *d) { return fmax(d[2], d[0] * d[1]); }
 static const int smear_dims[][MAXDIM] = {
-    D(1, 1, 3, 2), D(2, 3, 7, 7), D(3, 7, 17, 5), D(1, 65, 24, 24), D(2, 130, 65, 24),
+    D(1, 1, 3, 2),         D(2, 3, 7, 7),           D(3, 7, 17, 5),     D(1, 65, 24, 24),
+    D(3, 9, 10, 5, 0, 2), D(2, 65, 24, 24, 0, 5), D(2, 130, 65, 24),
 };
 static const int smear_pos_dims[][MAXDIM] = { D(3, 1, 30, 12, 1), D(5, 4, 17, 3, 1),
                                               D(6, 90, 65, 24, 1) };
@@ -140,8 +141,8 @@ static const int smear_pos_dims[][MAXDIM] = { D(3, 1, 30, 12, 1), D(5, 4, 17, 3,
 static const real mix_s = (real)-0.7;
 static void mix_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'x', d[1], 0, 0 },
-           { "z", 'x', d[0], 0, 0 }, { "b", 'x', d[2], 0, 0 });
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'r', d[1], 0, 0 },
+           { "z", 'x', d[0], 0, 0 }, { "b", 'r', d[2], 0, 0 });
 }
 static void mix_call(const Ops *o, void **a, const int *d)
 {
@@ -166,8 +167,8 @@ static const int mix_dims[][MAXDIM] = {
 /* the same with x = z: one array of gradients takes both parts */
 static void mix1_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'x', 1, 0, 0 },
-           { "b", 'x', 1, 0, 0 });
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'r', 1, 0, 0 },
+           { "b", 'r', 1, 0, 0 });
 }
 static void mix1_call(const Ops *o, void **a, const int *d)
 {
@@ -190,8 +191,8 @@ static const int mix1_dims[][MAXDIM] = { D(1), D(31), D(130), D(40001) };
 static void vg_arrays(Arr *a, const int *d)
 {
     ARRAYS({ "y", 'y', d[0] * d[2] * d[3], 0, 0 }, { "v", 'x', d[0] * d[2] * d[3], 0, 0 },
-           { "ve", 'x', d[5] * d[2] * d[3], 0, 0 }, { "idx", 'i', d[0], 0, d[5] },
-           { "h", 'x', d[0] * d[1], 0, 0 }, { "w", 'x', d[2] * d[4], 0, 0 });
+           { "ve", 'p', d[5] * d[2] * d[3], 0, 0 }, { "idx", 'i', d[0], 0, d[5] },
+           { "h", 'x', d[0] * d[1], 0, 0 }, { "w", 'r', d[2] * d[4], 0, 0 });
 }
 static void vg_call(const Ops *o, void **a, const int *d)
 {
@@ -226,7 +227,7 @@ static const int vg_dims[][MAXDIM] = {
     D(65, 9, 3, 6, 4, 17), D(130, 33, 2, 65, 12, 5),
 };
 
-/* ---- rope: B T H D sign norm pos */
+/* ---- rope: B T H D sign norm pos; or, last, the mean length of documents */
 enum { ROPE_T = 140 };
 static const real rope_eps = (real)1e-4;
 static real rope_scale(const int *d) { return d[5] ? (real)1.2 : 0; }
@@ -234,22 +235,24 @@ static void rope_arrays(Arr *a, const int *d)
 {
     int n = d[0] * d[1] * d[2] * d[3];
     ARRAYS({ "y", 'y', n, 0, 0 }, { "rstd", 's', d[5] ? d[0] * d[1] * d[2] : 0, 0, 0 },
-           { "x", 'x', n, 0, 0 }, { "tab", 'c', ROPE_T * d[3], 0, 0 },
-           { "pos", 'i', d[6] ? d[0] : 0, 0, 9 });
+           { "x", 'x', n, 0, 0 }, { "tab", 't', ROPE_T * d[3], 0, 0 },
+           { "pos", 'i', d[6] ? d[0] : 0, 0, 9 }, { "doc", 'd', d[7] ? d[0] * d[1] : 0, d[1], d[7] });
 }
 static void rope_call(const Ops *o, void **a, const int *d)
 {
-    o->rope(a[0], a[1], a[2], a[3], a[4], d[0], d[1], d[2], d[3], d[4], rope_scale(d), rope_eps);
+    o->rope(a[0], a[1], a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4], rope_scale(d),
+            rope_eps);
 }
 static void rope_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    if (!d[6]) o->rope_bwd(g[2], dy, a[2], a[1], a[3], d[0], d[1], d[2], d[3], d[4], rope_scale(d));
+    if (!d[6])
+        o->rope_bwd(g[2], dy, a[2], a[1], a[3], a[5], d[0], d[1], d[2], d[3], d[4], rope_scale(d));
 }
 static void rope_naive(double **a, double **mag, const int *d)
 {
     int T = d[1], H = d[2], Dh = d[3], half = Dh / 2;
     for (int n = 0; n < d[0] * T * H; n++) {
-        int p = n / H % T + (a[4] ? (int)a[4][n / H / T] : 0);
+        int p = n / H % T + (a[4] ? (int)a[4][n / H / T] : 0) - (a[5] ? (int)a[5][n / H] : 0);
         double *x = a[2] + n * Dh, *y = a[0] + n * Dh, *m = mag[0] + n * Dh, s2 = 0;
         for (int j = 0; j < half; j++) {
             double c = a[3][p * Dh + 2 * j], s = d[4] * a[3][p * Dh + 2 * j + 1];
@@ -269,28 +272,31 @@ static void rope_naive(double **a, double **mag, const int *d)
 static double rope_terms(const int *d) { return d[3]; }
 static const int rope_dims[][MAXDIM] = {
     D(1, 1, 1, 2, 1, 0),  D(2, 3, 1, 6, -1, 0),    D(1, 7, 3, 34, 1, 1),
-    D(2, 5, 2, 16, 1, 1), D(1, 17, 1, 128, -1, 1), D(2, 65, 3, 66, 1, 1),
+    D(2, 5, 2, 16, 1, 1), D(1, 17, 1, 128, -1, 1), D(1, 40, 2, 6, 1, 1, 0, 9),
+    D(2, 13, 1, 34, -1, 0, 0, 3), D(2, 65, 3, 66, 1, 1),
 };
 static const int rope_pos_dims[][MAXDIM] = { D(3, 1, 2, 10, 1, 1, 1), D(2, 5, 1, 34, -1, 0, 1),
                                              D(3, 65, 2, 66, 1, 1, 1) };
 
-/* ---- attn: B T H K D window; attn_kv: B T H K D window M (k, v are the cache, pos in M - T) */
+/* ---- attn: B T H K D window, last the mean length of documents; attn_kv: B T H K D window M (k, v
+ * are the cache, pos in M - T) */
 static void at_arrays(Arr *a, const int *d)
 {
     int64_t M = d[6] ? d[6] : d[1], q = (int64_t)d[0] * d[1] * d[2] * d[4],
             k = d[0] * M * d[3] * d[4];
     ARRAYS({ "y", 'y', q, 0, 0 }, { "lse", 's', d[6] ? 0 : d[0] * d[1] * d[2], 0, 0 },
            { "q", 'x', q, -2, 2 }, { "k", 'x', k, -2, 2 }, { "v", 'x', k, 0, 0 },
-           { "pos", 'i', d[6] ? d[0] : 0, 0, d[6] - d[1] + 1 });
+           { "pos", 'i', d[6] ? d[0] : 0, 0, d[6] - d[1] + 1 },
+           { "doc", 'd', d[7] ? d[0] * d[1] : 0, d[1], d[7] });
 }
 static void at_call(const Ops *o, void **a, const int *d)
 {
     if (d[6]) o->attn_kv(a[0], a[2], a[3], a[4], a[5], d[0], d[1], d[6], d[2], d[3], d[4], d[5]);
-    else o->attn(a[0], a[1], a[2], a[3], a[4], d[0], d[1], d[2], d[3], d[4], d[5]);
+    else o->attn(a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4], d[5]);
 }
 static void at_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->attn_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], d[0], d[1], d[2], d[3], d[4],
+    o->attn_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4],
                 d[5]);
 }
 static void at_naive(double **a, double **mag, const int *d)
@@ -300,6 +306,7 @@ static void at_naive(double **a, double **mag, const int *d)
     for (int b = 0; b < d[0]; b++) for (int t = 0; t < T; t++) for (int h = 0; h < H; h++) {
         int64_t n = ((int64_t)b * T + t) * H + h;
         int at = t + (a[5] ? (int)a[5][b] : 0), lo = d[5] > 0 && at > d[5] ? at - d[5] : 0;
+        if (a[6] && lo < a[6][b * T + t]) lo = (int)a[6][b * T + t];
         const double *k = a[3] + ((int64_t)b * M * K + h / (H / K)) * Dh, *v = a[4] + (k - a[3]);
         double top = -1e300, big = 0, sum = 0;
         for (int j = lo; j <= at; j++) {
@@ -332,7 +339,8 @@ static const int at_dims[][MAXDIM] = {
     D(1, 7, 4, 2, 17, 3),    D(3, 17, 2, 2, 8, 16),   D(1, 65, 2, 1, 33, 0),
     D(1, 66, 1, 1, 16, 64),  D(2, 67, 1, 1, 3, 5),    D(1, 130, 3, 3, 17, 65),
     D(1, 150, 1, 1, 4, 149), D(1, 129, 1, 1, 128, 1), D(1, 200, 2, 1, 5, 130),
-    D(2, 130, 6, 3, 65, 70),
+    D(1, 300, 2, 1, 5, 0, 0, 90), D(2, 200, 1, 1, 8, 60, 0, 20), D(1, 140, 2, 2, 17, 0, 0, 2),
+    D(1, 260, 2, 1, 9, 0, 0, 150), D(2, 130, 6, 3, 65, 70, 0, 40), D(2, 130, 6, 3, 65, 70),
 };
 static const int kv_dims[][MAXDIM] = {
     D(1, 1, 1, 1, 1, 0, 1),       D(3, 1, 4, 2, 17, 0, 33),  D(2, 2, 2, 2, 40, 5, 20),
@@ -368,7 +376,7 @@ static const int el_dims[][MAXDIM] = { D(1), D(3), D(7), D(17), D(65), D(130), D
 /* ---- xent, logits: N V Vp cap */
 static void xe_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "loss", 'y', d[0], 0, 0 }, { "z", 'x', d[0] * d[2], -20, 20 },
+    ARRAYS({ "loss", 'l', d[0], 0, 0 }, { "z", 'x', d[0] * d[2], -20, 20 },
            { "tgt", 'i', d[0], -1, d[1] });
 }
 static void xe_call(const Ops *o, void **a, const int *d)
@@ -378,14 +386,17 @@ static void xe_call(const Ops *o, void **a, const int *d)
 /* the gradient replaces z: a copy, then added. dy, the weight of each loss, is wt times scale. */
 static void xe_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    size_t n = (size_t)d[0] * (size_t)d[2];
-    real *z = dup_bytes(a[1], n * sizeof *z), *wt = dup_bytes(dy, (size_t)d[0] * sizeof *wt);
+    int64_t n = (int64_t)d[0] * d[2];
+    void *z = dup_bytes(a[1], (size_t)n * elem_size(true));
+    real *wt = dup_bytes(dy, (size_t)d[0] * sizeof *wt);
     real *loss = dup_bytes(a[0], (size_t)d[0] * sizeof *loss);
     for (int i = 0; i < d[0]; i++) wt[i] *= 2;
     o->xent(loss, z, a[2], wt, d[0], d[1], d[2], (real)d[3], (real)0.5);
     for (int i = 0; i < d[0]; i++)
-        if (loss[i] != ((real *)a[0])[i]) z[0] = NAN; /* the same loss with and without gradient */
-    for (size_t i = 0; g[1] && i < n; i++) ((real *)g[1])[i] += z[i];
+        if (loss[i] != ((real *)a[0])[i]) /* the same loss with and without gradient */
+            elem_set(z, true, 0, INFINITY);
+    for (int64_t i = 0; g[1] && i < n; i++)
+        elem_set(g[1], true, i, elem_get(g[1], true, i) + elem_get(z, true, i));
     free(z); free(wt); free(loss);
 }
 static double soft(double z, double cap) { return cap > 0 ? cap * tanh(z / cap) : z; }
@@ -408,7 +419,7 @@ static const int xe_dims[][MAXDIM] = {
 };
 static void lo_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "l", 'y', d[0] * d[1], 0, 0 }, { "z", 'c', d[0] * d[2], -20, 20 });
+    ARRAYS({ "l", 'l', d[0] * d[1], 0, 0 }, { "z", 'c', d[0] * d[2], -20, 20 });
 }
 static void lo_call(const Ops *o, void **a, const int *d)
 {

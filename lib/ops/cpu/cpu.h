@@ -1,6 +1,7 @@
 /* cpu.h -- what the files of the CPU back-end share. Each of them is compiled once per tier, with
- * the tier's name in TIER and its instructions allowed by compiler flags; CPU(name) puts the tier
- * into every global name.
+ * the tier's name in TIER and its instructions allowed by compiler flags; those that see activations
+ * once more with ACT_BF16, where an Act is a bfloat16 and a real stays a float. CPU(name) puts tier
+ * and Act into a global name, TIERED(name) the tier alone: what is compiled once and works on reals.
  *
  * Operations are called from one thread at a time and use OpenMP inside. Every sum has an order
  * that depends on shapes only: threads divide the outputs, or chunks of fixed size whose partial
@@ -10,6 +11,10 @@
 #define OPS_CPU_CPU_H
 #ifdef REAL_F64
 #define OPS_ACT double
+#elif defined ACT_BF16
+#include <stdint.h>
+typedef struct Bf16 { uint16_t bits; } Bf16;    /* the upper half of a float; see vec.h */
+#define OPS_ACT Bf16
 #else
 #define OPS_ACT float
 #endif
@@ -20,7 +25,12 @@
 #ifndef TIER
 #define TIER base
 #endif
-#define CPU(name) PASTE3(cpu_##name, _, TIER)
+#define TIERED(name) PASTE3(cpu_##name, _, TIER)
+#ifdef ACT_BF16
+#define CPU(name) PASTE3(TIERED(name), _, bf16)
+#else
+#define CPU(name) TIERED(name)
+#endif
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -43,11 +53,15 @@ static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* table.c. Aligned memory kept for reuse, one block per slot, grown when more is asked for; what it
+/* mem.c. Aligned memory kept for reuse, one block per slot, grown when more is asked for; what it
  * held is lost then. Not zeroed. Called outside parallel regions only. */
-enum { SLOT_GEMM, SLOT_OP, SLOT_COUNT };
-void *CPU(scratch)(int slot, size_t bytes);
-const Ops *CPU(ops)(void);
+enum { SLOT_GEMM, SLOT_OP, SLOT_WIDE, SLOT_COUNT };
+void *TIERED(scratch)(int slot, size_t bytes);
+void *TIERED(mem_alloc)(size_t bytes);
+void TIERED(mem_free)(void *p, size_t bytes);
+void TIERED(mem_zero)(void *p, size_t bytes);
+void TIERED(mem_copy)(void *to, const void *from, size_t bytes);
+const Ops *CPU(ops)(void);                      /* table.c */
 
 /* gemm.c: c[m,n] = alpha a b + beta d, with a[i,k] at a + i*rsa + k*csa, one of rsa, csa being 1, b
  * likewise; c and d rows are ldc apart. d may be c; it is not read if beta is 0. The order of
@@ -59,13 +73,19 @@ typedef struct Gemm {
     const real *b; int64_t rsb, csb;
     int m, n, k;
 } Gemm;
-void CPU(gemm)(const Gemm *g);
-void CPU(gemm_one)(const Gemm *g, void *work); /* on the calling thread; work: gemm_work() bytes */
-size_t CPU(gemm_work)(void);
+void TIERED(gemm)(const Gemm *g);
+void TIERED(gemm_one)(const Gemm *g, void *work); /* on the calling thread; work: gemm_work() bytes */
+size_t TIERED(gemm_work)(void);
 
-double CPU(fma_probe)(int64_t n, double *out);      /* probe.c: the roof, for benchmarks */
+/* probe.c: the roof, for benchmarks; vexp and vtanh of this tier, for tests */
+double TIERED(fma_probe)(int64_t n, double *out);
+void TIERED(exp_n)(real *y, const real *x, int64_t n);
+void TIERED(tanh_n)(real *y, const real *x, int64_t n);
 
 /* the operations, by file */
+void CPU(cast)(Act *y, const real *x, int64_t n);
+void CPU(uncast)(real *y, const Act *x, int64_t n);
+
 void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
 void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O);
 void CPU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
@@ -77,17 +97,17 @@ void CPU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *
 void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
                     const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
                     int V);
-void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
-                const real *lam, int B, int T, int C, int G);
-void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const real *w,
-                    const real *lam, int B, int T, int C, int G);
+void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
+                const real *w, const real *lam, int B, int T, int C, int G);
+void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const int *doc,
+                    const real *w, const real *lam, int B, int T, int C, int G);
 
 void CPU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
 void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C);
-void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
-               int H, int D, int sign, real scale, real eps);
-void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B,
-                   int T, int H, int D, int sign, real scale);
+void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, const int *doc,
+               int B, int T, int H, int D, int sign, real scale, real eps);
+void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
+                   const int *doc, int B, int T, int H, int D, int sign, real scale);
 
 void CPU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n);
 void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
@@ -95,14 +115,12 @@ void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act
 void CPU(relu2)(Act *y, const Act *x, int64_t n);
 void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *x, int64_t n);
 void CPU(add)(Act *y, const Act *x, int64_t n);
-void CPU(exp_n)(real *y, const real *x, int64_t n); /* for tests: vexp and vtanh of this tier */
-void CPU(tanh_n)(real *y, const real *x, int64_t n);
 
-void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, int B, int T, int H,
-               int K, int D, int window);
+void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
+               int T, int H, int K, int D, int window);
 void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
-                   const Act *q, const Act *k, const Act *v, int B, int T, int H, int K, int D,
-                   int window);
+                   const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
+                   int K, int D, int window);
 void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M,
                  int K, int D);
 void CPU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,
@@ -112,12 +130,12 @@ void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V,
                real scale);
 void CPU(logits)(real *l, const Act *z, int N, int V, int Vp, real cap);
 
-void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
+void TIERED(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
                 double b2, double eps, double wd, double c1, double c2);
-void CPU(sumsq)(double *out, const real *x, int64_t n);
-void CPU(scale)(real *x, double s, int64_t n);
-void CPU(lerp)(real *y, const real *x, double a, int64_t n);
-size_t CPU(muon_tmp)(int count, int R, int K);
-void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+void TIERED(sumsq)(double *out, const real *x, int64_t n);
+void TIERED(scale)(real *x, double s, int64_t n);
+void TIERED(lerp)(real *y, const real *x, double a, int64_t n);
+size_t TIERED(muon_tmp)(int count, int R, int K);
+void TIERED(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                double beta2, double lr, double wd);
 #endif

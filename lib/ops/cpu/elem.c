@@ -1,4 +1,4 @@
-/* elem.c -- operations element by element: mix, relu2, add; the vector functions as arrays. */
+/* elem.c -- operations element by element: mix, relu2, add, cast. */
 #include "ops/cpu/vec.h"
 
 enum { CHUNK = 8192 };      /* a unit of work, and of the partial sums of mix_bwd */
@@ -20,7 +20,7 @@ void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act
 {
     const real p = a ? *a : 1, q = s * (b ? *b : 1);
     int64_t chunks = div_up(n, CHUNK);
-    double *part = da || db ? CPU(scratch)(SLOT_OP, (size_t)chunks * 2 * sizeof *part) : NULL;
+    double *part = da || db ? TIERED(scratch)(SLOT_OP, (size_t)chunks * 2 * sizeof *part) : NULL;
     EACH_CHUNK {
         Vec sx = { 0 }, sz = { 0 };
         EACH_VECTOR {
@@ -60,13 +60,13 @@ void CPU(add)(Act *y, const Act *x, int64_t n)
     EACH_CHUNK
         EACH_VECTOR aadd(y + i, aload(x + i, end - i), end - i);
 }
-void CPU(exp_n)(real *y, const real *x, int64_t n)
+void CPU(cast)(Act *y, const real *x, int64_t n)
 {
     EACH_CHUNK
-        EACH_VECTOR vstore(y + i, vexp(vload(x + i, end - i)), end - i);
+        EACH_VECTOR astore(y + i, vload(x + i, end - i), end - i);
 }
-void CPU(tanh_n)(real *y, const real *x, int64_t n)
+void CPU(uncast)(real *y, const Act *x, int64_t n)
 {
     EACH_CHUNK
-        EACH_VECTOR vstore(y + i, vtanh(vload(x + i, end - i)), end - i);
+        EACH_VECTOR vstore(y + i, aload(x + i, end - i), end - i);
 }

@@ -39,7 +39,7 @@ void CPU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V
 static real gate(const Act *x, const real *w, int G)
 {
     double s = 0;
-    for (int i = 0; i < G; i++) s += (double)x[i] * (double)w[i];
+    for (int i = 0; i < G; i++) s += (double)aget(x + i) * (double)w[i];
     return (real)(1 / (1 + exp(-s)));
 }
 INLINE double dot_row(const Act *x, const Act *y, int n)
@@ -79,41 +79,52 @@ void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const 
 {
     (void)V;
     int64_t chunks = div_up(N, ROWS), KG = (int64_t)K * G;
-    double *part = CPU(scratch)(SLOT_OP, (size_t)(chunks * KG) * sizeof(double) +
-                                             (size_t)N * (size_t)K * sizeof(real));
-    real *g = (real *)(part + chunks * KG);                     /* [N,K]: 3 s */
+    double *part = TIERED(scratch)(SLOT_OP, (size_t)(chunks * KG) * sizeof(double) +
+                                             2 * (size_t)N * (size_t)K * sizeof(real));
+    real *g = (real *)(part + chunks * KG), *da = g + (int64_t)N * K;   /* [N,K]: 3 s; da */
     if (dv) CPU(add)(dv, dy, (int64_t)N * K * D);
     OMP(parallel for schedule(static) if((int64_t)N * K * D > WAKE))
     for (int64_t chunk = 0; chunk < chunks; chunk++) {
         double *dwc = part + chunk * KG;
         memset(dwc, 0, (size_t)KG * sizeof *dwc);
-        for (int64_t n = chunk * ROWS; n < min64(N, (chunk + 1) * ROWS); n++)
+        for (int64_t n = chunk * ROWS; n < min64(N, (chunk + 1) * ROWS); n++) {
             for (int k = 0; k < K; k++) {
                 real s = gate(h + n * C, w + k * G, G);
                 g[n * K + k] = 3 * s;
                 if (!dh && !dw) continue;
-                double da = 3 * s * (1 - s) *
-                            dot_row(dy + (n * K + k) * D, ve + ((int64_t)idx[n] * K + k) * D, D);
-                for (int i = 0; dh && i < G; i++) dh[n * C + i] += (Act)(da * w[k * G + i]);
-                for (int i = 0; i < G; i++) dwc[k * G + i] += da * h[n * C + i];
+                double a = 3 * s * (1 - s) *
+                           dot_row(dy + (n * K + k) * D, ve + ((int64_t)idx[n] * K + k) * D, D);
+                da[n * K + k] = (real)a;
+                for (int i = 0; i < G; i++) dwc[k * G + i] += a * (double)aget(h + n * C + i);
             }
+            for (int i = 0; dh && i < G; i += VL) {
+                Vec sum = { 0 };
+                for (int k = 0; k < K; k++) sum += da[n * K + k] * vload(w + k * G + i, G - i);
+                aadd(dh + n * C + i, sum, G - i);
+            }
+        }
     }
     if (dw) add_parts(dw, part, chunks, KG, KG);
     if (dve) scatter(dve, dy, g, idx, N, K * D, D);
 }
 
+/* has position t of its row, token n, none before it in its document? */
+INLINE int is_first(const int *doc, int64_t n, int64_t t) { return t == 0 || (doc && doc[n] == t); }
+
 /* the vector before position t of row b, NULL if there is none */
-static const Act *before(const Act *x, const Act *prev, const int *pos, int b, int t, int T, int C)
+static const Act *before(const Act *x, const Act *prev, const int *pos, const int *doc, int b,
+                         int t, int T, int C)
 {
+    if (t > 0 && is_first(doc, (int64_t)b * T + t, t)) return NULL;
     if (t > 0) return x + ((int64_t)b * T + t - 1) * C;
     return pos && pos[b] > 0 ? prev + (int64_t)b * C : NULL;
 }
-void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const real *w,
-                const real *lam, int B, int T, int C, int G)
+void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
+                const real *w, const real *lam, int B, int T, int C, int G)
 {
     OMP(parallel for schedule(static) if((int64_t)B * T * C > WAKE))
     for (int64_t n = 0; n < (int64_t)B * T; n++) {
-        const Act *p = x + n * C, *q = before(x, prev, pos, (int)(n / T), (int)(n % T), T, C);
+        const Act *p = x + n * C, *q = before(x, prev, pos, doc, (int)(n / T), (int)(n % T), T, C);
         if (!q) { memcpy(y + n * C, p, (size_t)C * sizeof *y); continue; }
         real g = *lam * gate(p, w, G);
         for (int c = 0; c < C; c += VL)
@@ -121,12 +132,13 @@ void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const rea
     }
 }
 /* s = sigmoid(w . x[t]); e = dy[t] . x[t-1]; da = lam s (1-s) e:
- * dx[t] += dy[t] + da w + lam s[t+1] dy[t+1]; dlam += s e; dw += da x[t] */
-void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const real *w,
-                    const real *lam, int B, int T, int C, int G)
+ * dx[t] += dy[t] + da w + lam s[t+1] dy[t+1]; dlam += s e; dw += da x[t]. All but dx[t] += dy[t]
+ * only where there is a predecessor. */
+void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const int *doc,
+                    const real *w, const real *lam, int B, int T, int C, int G)
 {
     int64_t N = (int64_t)B * T, chunks = div_up(N, ROWS), P = G + 1;
-    double *part = CPU(scratch)(SLOT_OP, (size_t)(chunks * P) * sizeof(double) +
+    double *part = TIERED(scratch)(SLOT_OP, (size_t)(chunks * P) * sizeof(double) +
                                              (size_t)(2 * N) * sizeof(real));
     real *s = (real *)(part + chunks * P), *da = s + N; /* both 0 where there is no predecessor */
     OMP(parallel for schedule(static) if(N * C > WAKE))
@@ -135,12 +147,12 @@ void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, 
         memset(sum, 0, (size_t)P * sizeof *sum);
         for (int64_t n = chunk * ROWS; n < min64(N, (chunk + 1) * ROWS); n++) {
             s[n] = da[n] = 0;
-            if (n % T == 0) continue;
+            if (is_first(doc, n, n % T)) continue;
             double g = gate(x + n * C, w, G), e = dot_row(dy + n * C, x + (n - 1) * C, C),
                    a = *lam * g * (1 - g) * e;
             s[n] = (real)g;
             da[n] = (real)a;
-            for (int i = 0; i < G; i++) sum[i] += a * x[n * C + i];
+            for (int i = 0; i < G; i++) sum[i] += a * (double)aget(x + n * C + i);
             sum[G] += g * e;
         }
     }
@@ -151,12 +163,13 @@ void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, 
     for (int64_t n = 0; n < N; n++) {
         Act *p = dx + n * C;
         const Act *d = dy + n * C;
-        real g = (n + 1) % T ? *lam * s[n + 1] : 0;
+        const int next = n + 1 < N && !is_first(doc, n + 1, (n + 1) % T);
+        real g = next ? *lam * s[n + 1] : 0;
         for (int c = 0; c < C; c += VL) {
             Vec t = aload(d + c, C - c);
-            if ((n + 1) % T) t += g * aload(d + C + c, C - c);
+            if (next) t += g * aload(d + C + c, C - c);
+            if (c < G) t += da[n] * vload(w + c, G - c);
             aadd(p + c, t, C - c);
         }
-        for (int i = 0; i < G; i++) p[i] += da[n] * w[i];
     }
 }

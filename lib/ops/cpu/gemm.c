@@ -1,5 +1,4 @@
-/* gemm.c -- the matrix product, packed and blocked after Goto and van de Geijn (2008), and the
- * linear maps.
+/* gemm.c -- the matrix product of reals, packed and blocked after Goto and van de Geijn (2008).
  *
  * B is packed KC x NC at a time into panels of NR columns, shared by all threads (level 3 cache);
  * each thread packs a block of MC rows of A into panels of MR rows (level 2); the micro-kernel
@@ -17,7 +16,7 @@ static real *buf_a(char *work, int tid)
     return (real *)work + (int64_t)KC * NC + (int64_t)tid * KC * MC;
 }
 static size_t work_size(int nt) { return ((size_t)KC * NC + (size_t)nt * KC * MC) * sizeof(real); }
-size_t CPU(gemm_work)(void) { return work_size(1); }
+size_t TIERED(gemm_work)(void) { return work_size(1); }
 
 /* Blocks of k: as few as KC allows, as equal as can be. */
 static int k_block(int k) { return k <= KC ? k : (int)div_up(div_up(k, div_up(k, KC)), 8) * 8; }
@@ -123,16 +122,16 @@ static void work_on(const Gemm *g, Team *t, int tid, real *pa)
         }
     }
 }
-void CPU(gemm_one)(const Gemm *g, void *work)
+void TIERED(gemm_one)(const Gemm *g, void *work)
 {
     Team t = { work, 1, { 0, 0 } };
     work_on(g, &t, 0, buf_a(work, 0));
 }
-void CPU(gemm)(const Gemm *g)
+void TIERED(gemm)(const Gemm *g)
 {
     int nt = (double)g->m * g->n * g->k < 1e5 ? 1 : threads_here();
-    char *work = CPU(scratch)(SLOT_GEMM, work_size(nt));
-    if (nt == 1) { CPU(gemm_one)(g, work); return; }
+    char *work = TIERED(scratch)(SLOT_GEMM, work_size(nt));
+    if (nt == 1) { TIERED(gemm_one)(g, work); return; }
     Team t = { (real *)work, 1, { 0, 0 } };
     OMP(parallel num_threads(nt))
     {
@@ -140,52 +139,4 @@ void CPU(gemm)(const Gemm *g)
         t.nt = team_size();             /* may be fewer than asked for */
         work_on(g, &t, thread_id(), buf_a(work, thread_id()));
     }
-}
-
-/* y[n][o] = x[n] . w[o] for so few rows that w is read once and packing would not pay (decoding) */
-enum { FEW = 4 };
-INLINE void few(Act *y, const Act *x, const Act *w, int N, int C, int64_t O, int64_t o, int beta)
-{
-    Vec s[FEW][2] = { 0 };
-    const Act *w1 = o + 1 < O ? w + C : w;
-    for (int c = 0; c < C; c += VL) {
-        Vec a = aload(w + c, C - c), b = aload(w1 + c, C - c);
-        for (int n = 0; n < N; n++) {
-            Vec t = aload(x + (int64_t)n * C + c, C - c);
-            s[n][0] += t * a;
-            s[n][1] += t * b;
-        }
-    }
-    for (int n = 0; n < N; n++)
-        for (int j = 0; j < 2 && o + j < O; j++) {
-            Act *p = y + n * O + o + j;
-            *p = (Act)((beta ? *p : 0) + vsum(s[n][j]));
-        }
-}
-static void linear_few(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
-{
-    OMP(parallel for schedule(static) if((int64_t)C * O > WAKE))
-    for (int o = 0; o < O; o += 2) {
-        const Act *r = w + (int64_t)o * C;
-        switch (N) {
-        case 1: few(y, x, r, 1, C, O, o, beta); break;
-        case 2: few(y, x, r, 2, C, O, o, beta); break;
-        case 3: few(y, x, r, 3, C, O, o, beta); break;
-        case 4: few(y, x, r, 4, C, O, o, beta); break;
-        }
-    }
-}
-
-void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
-{
-    if (N <= FEW) linear_few(y, x, w, N, C, O, beta);
-    else CPU(gemm)(&(Gemm){ y, y, O, 1, (real)beta, x, C, 1, w, 1, C, N, O, C });
-}
-void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O)
-{
-    if (dx) CPU(gemm)(&(Gemm){ dx, dx, C, 1, 1, dy, O, 1, w, C, 1, N, C, O });
-}
-void CPU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O)
-{
-    if (dw) CPU(gemm)(&(Gemm){ dw, dw, C, 1, 1, dy, 1, O, x, C, 1, O, C, N });
 }

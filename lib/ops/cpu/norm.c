@@ -46,16 +46,22 @@ static void angles(real *c, real *s, const real *tab, int half, int sign)
         c[j] = tab[2 * j], s[j] = sign < 0 ? -tab[2 * j + 1] : tab[2 * j + 1];
 }
 
-void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, int B, int T,
-               int H, int D, int sign, real scale, real eps)
+/* the position that token n, t-th of its row b, is turned by */
+INLINE int64_t position(const int *pos, const int *doc, int64_t n, int T)
+{
+    return n % T + (pos ? pos[n / T] : 0) - (doc ? doc[n] : 0);
+}
+
+void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, const int *doc,
+               int B, int T, int H, int D, int sign, real scale, real eps)
 {
     const int half = D / 2;
-    real *cs = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)D * sizeof *cs);
+    const int64_t room = div_up(2 * D, 16) * 16;
+    real *work = TIERED(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)room * sizeof *work);
     OMP(parallel for schedule(static) if((int64_t)B * T * H * D > WAKE))
     for (int64_t n = 0; n < (int64_t)B * T; n++) {
-        real *c = cs + (int64_t)thread_id() * D, *s = c + half;
-        int64_t p = n % T + (pos ? pos[n / T] : 0);
-        angles(c, s, tab + p * D, half, sign);
+        real *c = work + thread_id() * room, *s = c + half, *r1 = s + half, *r2 = r1 + half;
+        angles(c, s, tab + position(pos, doc, n, T) * D, half, sign);
         for (int64_t h = n * H; h < (n + 1) * H; h++) {
             const Act *u = x + h * D;
             Act *v = y + h * D;
@@ -65,30 +71,33 @@ void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos
                 Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);
                 Vec cj = vload(c + j, left), sj = vload(s + j, left);
                 Vec y1 = x1 * cj + x2 * sj, y2 = x2 * cj - x1 * sj;
-                astore(v + j, y1, left);
-                astore(v + half + j, y2, left);
+                vstore(r1 + j, y1, left);
+                vstore(r2 + j, y2, left);
                 sum += y1 * y1 + y2 * y2;
             }
-            if (!(scale > 0)) continue;
-            real r = (real)(1 / sqrt(vsum(sum) / D + (double)eps));
-            if (rstd) rstd[h] = r;
-            for (int j = 0; j < D; j += VL) astore(v + j, scale * r * aload(v + j, D - j), D - j);
+            real f = 1;
+            if (scale > 0) {
+                real r = (real)(1 / sqrt(vsum(sum) / D + (double)eps));
+                if (rstd) rstd[h] = r;
+                f = scale * r;
+            }
+            for (int j = 0; j < D; j += VL) astore(v + j, f * vload(r1 + j, D - j), D - j);
         }
     }
 }
 
 /* With u = the rotated x and r = rstd: du = scale (r dy - u r^3 (u . dy) / D), dx += rotation back
  * of du. (Rotating u back is x only where c^2 + s^2 = 1; a table may be scaled.) */
-void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab, int B,
-                   int T, int H, int D, int sign, real scale)
+void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
+                   const int *doc, int B, int T, int H, int D, int sign, real scale)
 {
     if (!dx) return;
     const int half = D / 2, norm = scale > 0;
-    real *cs = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)D * sizeof *cs);
+    real *cs = TIERED(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)D * sizeof *cs);
     OMP(parallel for schedule(static) if((int64_t)B * T * H * D > WAKE))
     for (int64_t n = 0; n < (int64_t)B * T; n++) {
         real *c = cs + (int64_t)thread_id() * D, *s = c + half;
-        angles(c, s, tab + n % T * D, half, sign);
+        angles(c, s, tab + position(NULL, doc, n, T) * D, half, sign);
         for (int64_t h = n * H; h < (n + 1) * H; h++) {
             const Act *u = x + h * D, *g = dy + h * D;
             Vec sum = { 0 };

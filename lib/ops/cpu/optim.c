@@ -3,7 +3,7 @@
 
 enum { CHUNK = 8192 };      /* a unit of work and of partial sums */
 
-void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
+void TIERED(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
                 double b2, double eps, double wd, double c1, double c2)
 {
     const real keep = (real)(1 - lr * wd), f1 = (real)(1 - b1), f2 = (real)(1 - b2),
@@ -17,7 +17,7 @@ void CPU(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, 
             p[i] = keep * p[i] - step * m[i] / (MATH(sqrt)(v[i] * inv2) + e);
         }
 }
-void CPU(scale)(real *x, double s, int64_t n)
+void TIERED(scale)(real *x, double s, int64_t n)
 {
     const real f = (real)s;
     OMP(parallel for schedule(static) if(n > WAKE))
@@ -25,7 +25,7 @@ void CPU(scale)(real *x, double s, int64_t n)
         for (int64_t i = at; i < min64(n, at + CHUNK); i += VL)
             vstore(x + i, f * vload(x + i, n - i), n - i);
 }
-void CPU(lerp)(real *y, const real *x, double a, int64_t n)
+void TIERED(lerp)(real *y, const real *x, double a, int64_t n)
 {
     const real f = (real)a;
     OMP(parallel for schedule(static) if(n > WAKE))
@@ -47,10 +47,10 @@ static double sumsq_chunk(const real *x, int64_t n)
     }
     return s;
 }
-void CPU(sumsq)(double *out, const real *x, int64_t n)
+void TIERED(sumsq)(double *out, const real *x, int64_t n)
 {
     int64_t chunks = div_up(n, CHUNK);
-    double *part = CPU(scratch)(SLOT_OP, (size_t)chunks * sizeof *part), s = 0;
+    double *part = TIERED(scratch)(SLOT_OP, (size_t)chunks * sizeof *part), s = 0;
     OMP(parallel for schedule(static) if(n > WAKE))
     for (int64_t c = 0; c < chunks; c++)
         part[c] = sumsq_chunk(x + c * CHUNK, min64(CHUNK, n - c * CHUNK));
@@ -96,8 +96,8 @@ static Muon muon_plan(int R, int K)
 static int is_small(int R, int K) { return (int64_t)R * K <= SMALL; }
 static void multiply(const Muon *u, const Gemm *g)
 {
-    if (u->work) CPU(gemm_one)(g, u->work);
-    else CPU(gemm)(g);
+    if (u->work) TIERED(gemm_one)(g, u->work);
+    else TIERED(gemm)(g);
 }
 
 /* sum[r] = sum of squares of row r; returns their sum */
@@ -205,11 +205,11 @@ static void muon_one(const Muon *u, real *p, real *g, real *m, real *s, char *tm
     muon_finish(u, p, x, s, sum);
 }
 
-size_t CPU(muon_tmp)(int count, int R, int K)
+size_t TIERED(muon_tmp)(int count, int R, int K)
 {
     return muon_plan(R, K).bytes * (size_t)(is_small(R, K) ? count : 1);
 }
-void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+void TIERED(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                double beta2, double lr, double wd)
 {
     Muon u = muon_plan(R, K);
@@ -220,11 +220,11 @@ void CPU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, 
             muon_one(&u, p + i * n, g + i * n, m + i * n, s + i * ns, tmp);
         return;
     }
-    char *work = CPU(scratch)(SLOT_GEMM, (size_t)threads_here() * CPU(gemm_work)());
+    char *work = TIERED(scratch)(SLOT_GEMM, (size_t)threads_here() * TIERED(gemm_work)());
     OMP(parallel for schedule(static) if(count * n > WAKE))
     for (int i = 0; i < count; i++) {
         Muon one = u;
-        one.work = work + (size_t)thread_id() * CPU(gemm_work)();
+        one.work = work + (size_t)thread_id() * TIERED(gemm_work)();
         muon_one(&one, p + i * n, g + i * n, m + i * n, s + i * ns,
                  (char *)tmp + (size_t)i * u.bytes);
     }

@@ -1,9 +1,9 @@
-/* probe.c -- this tier's roof: multiply-adds on registers alone. */
+/* probe.c -- this tier's roof: multiply-adds on registers alone; its exp and tanh, for tests. */
 #include "ops/cpu/vec.h"
 
 /* Does n rounds of LANES independent multiply-adds on the calling thread; returns the flops done.
  * *out keeps the compiler from dropping the work. */
-double CPU(fma_probe)(int64_t n, double *out)
+double TIERED(fma_probe)(int64_t n, double *out)
 {
     enum { LANES = 12 };
     Vec s[LANES], a = vset((real)0.9999999), b = vset((real)1e-7);
@@ -13,4 +13,13 @@ double CPU(fma_probe)(int64_t n, double *out)
     for (int i = 1; i < LANES; i++) s[0] += s[i];
     *out += vsum(s[0]);
     return 2.0 * LANES * VL * (double)n;
+}
+
+void TIERED(exp_n)(real *y, const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VL) vstore(y + i, vexp(vload(x + i, n - i)), n - i);
+}
+void TIERED(tanh_n)(real *y, const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VL) vstore(y + i, vtanh(vload(x + i, n - i)), n - i);
 }

@@ -6,7 +6,8 @@
  *
  * Loads and stores are unaligned and take how many elements are left: past the end they read 0
  * and write nothing. aload/astore move activations (Act), vload/vstore masters and statistics
- * (real); they are the same while an Act is a real, and the one place to convert when it is not.
+ * (real); aget/aput move one Act. They are the one place where bfloat16 is converted, and plain
+ * moves while an Act is a real.
  */
 #ifndef OPS_CPU_VEC_H
 #define OPS_CPU_VEC_H
@@ -107,8 +108,50 @@ INLINE void vstore(real *p, Vec x, int64_t left)
     if (__builtin_expect(left >= VL, 1)) *(VecU *)p = x;
     else vstore_some(p, x, left);
 }
+
+#ifdef ACT_BF16
+typedef uint32_t VecW __attribute__((vector_size(VBYTES)));
+typedef uint16_t Half __attribute__((vector_size(VBYTES / 2)));
+typedef uint16_t HalfU __attribute__((vector_size(VBYTES / 2), aligned(2), may_alias));
+
+/* A bfloat16 is the upper half of a float. Rounded to nearest, ties to even; a NaN stays one (and
+ * becomes quiet, since its payload may have been in the lower half only). */
+INLINE Vec widen(Half h) { return (Vec)(__builtin_convertvector(h, VecW) << 16); }
+INLINE Half narrow(Vec x)
+{
+    VecW b = (VecW)x, nan = (VecW)(x != x);
+    VecW r = b + 0x7fff + (b >> 16 & 1);
+    return __builtin_convertvector(((r & ~nan) | ((b | 0x400000) & nan)) >> 16, Half);
+}
+INLINE Vec aload(const Act *p, int64_t left)
+{
+    if (__builtin_expect(left >= VL, 1)) return widen(*(const HalfU *)p);
+    Half h = { 0 };
+    UNROLL for (int i = 0; i < VL; i++)
+        if (i < left) h[i] = p[i].bits;
+    return widen(h);
+}
+INLINE void astore(Act *p, Vec x, int64_t left)
+{
+    Half h = narrow(x);
+    if (__builtin_expect(left >= VL, 1)) { *(HalfU *)p = h; return; }
+    UNROLL for (int i = 0; i < VL; i++)
+        if (i < left) p[i].bits = h[i];
+}
+INLINE real aget(const Act *p)
+{
+    uint32_t b = (uint32_t)p->bits << 16;
+    real x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+INLINE void aput(Act *p, real x) { p->bits = narrow(vset(x))[0]; }
+#else
 INLINE Vec aload(const Act *p, int64_t left) { return vload(p, left); }
 INLINE void astore(Act *p, Vec x, int64_t left) { vstore(p, x, left); }
+INLINE real aget(const Act *p) { return *p; }
+INLINE void aput(Act *p, real x) { *p = x; }
+#endif
 INLINE void aadd(Act *p, Vec x, int64_t left) { astore(p, aload(p, left) + x, left); }
 
 INLINE Vec vsel(VecI m, Vec a, Vec b) { return (Vec)((m & (VecI)a) | (~m & (VecI)b)); }

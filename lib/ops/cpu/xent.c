@@ -53,7 +53,7 @@ void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V,
                real scale)
 {
     int64_t row = div_up(V, 16) * 16;
-    real *work = CPU(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)(2 * row) * sizeof *work);
+    real *work = TIERED(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)(2 * row) * sizeof *work);
     OMP(parallel for schedule(static) if((int64_t)N * V > WAKE))
     for (int n = 0; n < N; n++) {
         real *l = work + thread_id() * 2 * row, *e = l + row;
