@@ -95,21 +95,31 @@ static Config choose_config(const Data *train, int V)
     return config_depth(opt.depth, opt.aspect_ratio, opt.head_dim, T, V, opt.window);
 }
 
+static void say_work(const Plan *p, uint64_t rows)
+{
+    note(1, "%" PRId64 " tokens a step (%" PRId64 " x %d rows); %" PRIu64
+         " rows of data; %.2g GB of memory", p->a.total_batch, p->accum, p->B, rows,
+         p->mem_total / 1e9);
+    if (p->open)
+        note(1, "as many steps as fit into %g hours: planned from the speed of the first ones",
+             opt.hours);
+    else
+        note(1, "%" PRId64 " steps, %.3g epochs, %.2g FLOPs in all", p->a.steps,
+             (double)p->a.steps * (double)p->rows / (double)rows,
+             p->a.flops_per_token * (double)p->a.total_tokens);
+}
+
 static void say_plan(const Run *r)
 {
     const Plan *p = &r->plan;
     note(1, "depth %d, width %d, %.1f M parameters, T %d; %s, %s", p->cfg.L, p->cfg.C,
          (double)p->params / 1e6, p->cfg.T, r->ops->name, r->ops->dtype);
-    note(1,
-         "%" PRId64 " steps of %" PRId64 " tokens (%" PRId64 " x %d rows); %" PRIu64
-         " rows of data, %.3g epochs; %.2g GB of memory, %.2g FLOPs in all",
-         p->a.steps, p->a.total_batch, p->accum, p->B, r->train->head.rows,
-         (double)p->a.steps * (double)p->rows / (double)r->train->head.rows, p->mem_total / 1e9,
-         p->a.flops_per_token * (double)p->a.total_tokens);
+    say_work(p, r->train->head.rows);
     double ram = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (!strncmp(r->ops->name, "cpu", 3) && p->mem_total > ram)
         warn("needs %.1f GB of memory; this machine has %.1f", p->mem_total / 1e9, ram / 1e9);
     if (opt.val.n == 0 && opt_given("eval-every")) warn("--eval-every: no --val to evaluate");
+    if (opt.keep_best && !r->val) warn("--keep-best: no --val to tell which is best");
 }
 
 static void dry_run(void)
@@ -209,20 +219,25 @@ static void close_run(Run *r)
     data_free(r->val);
     tok_free(r->tok);
     buf_free(&r->line);
+    buf_free(&r->shown);
     arena_free(&keep);
 }
 
 static int train(void)
 {
-    Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN }, .has_tok = opt.resume,
+    Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN, .val_step = -1 }, .has_tok = opt.resume,
               .saved = -1 };
     char *file = NULL;
     const Json *state = NULL;
+    signals_begin();
     check_output();
     if (opt.resume) {
         lock_output();
         state = open_state(&file);
         state_restore(&r, state, file);
+        char *clock = xasprintf("%s/clock.json", opt.out);
+        clock_restore(&r, ckpt_clock(opt.out, &keep), clock);
+        free(clock);
         r.saved = r.st.step;
     }
     r.ops = ops_open(opt.device, opt.dtype, opt.threads);
@@ -234,19 +249,21 @@ static int train(void)
     plan_make(&r.plan, &c);
     plan_count(&r.plan);
     say_plan(&r);
-    if (r.st.step > r.plan.a.steps)
-        die("%s: step %" PRId64 " of %" PRId64, file, r.st.step, r.plan.a.steps);
     if (!opt.resume) lock_output();
     open_model(&r);
     run_buffers(&r);
-    r.out = out_open("-", 0);
+    mlog_open(&r.log, opt.metrics, opt.resume ? r.st.step : -1);
     metrics_config(&r);
     int sig = run_loop(&r);
-    out_close(r.out);
+    mlog_close(&r.log);
+    int bad = r.log.failed || r.failed_saves;
+    if (r.failed_saves)
+        note(0, "%s: %d saves failed on the way; the checkpoint of step %" PRId64 " is whole",
+             opt.out, r.failed_saves, r.saved);
     close_run(&r);
     ckpt_unlock();
     free(file);
-    return sig;
+    return sig ? 128 + sig : bad;
 }
 
 int main(int argc, char **argv)
@@ -256,6 +273,9 @@ int main(int argc, char **argv)
         dry_run();
         return 0;
     }
-    int sig = train();
-    return sig ? 128 + sig : 0;
+    if (opt.status) {
+        status_show(opt.status, opt.json);
+        return 0;
+    }
+    return train();
 }

@@ -1,4 +1,4 @@
-/* Metrics: JSON Lines on stdout, one record per step. */
+/* Metrics: JSON Lines, one record per step. */
 #include "options.h"
 #include "run.h"
 #include <inttypes.h>
@@ -14,8 +14,7 @@ static void num(Buf *b, const char *key, double x)
 static void end_line(Run *r)
 {
     buf_str(&r->line, "}\n");
-    out_write(r->out, r->line.s, r->line.n);
-    out_flush(r->out);
+    mlog_write(&r->log, r->line.s, r->line.n);
 }
 
 void metrics_config(Run *r)
@@ -61,12 +60,17 @@ void metrics_step(Run *r, const StepLog *s, const Bpb *val)
     buf_printf(b, ", \"tokens\": %" PRIu64, r->st.pos * (uint64_t)r->plan.cfg.T);
     num(b, "loss", s->loss);
     num(b, "loss_z", s->loss_z);
+    num(b, "lr", s->lr);
     num(b, "lr_mult", s->lr_mult);
     num(b, "momentum", s->momentum);
     num(b, "weight_decay", s->weight_decay);
     num(b, "grad_norm", s->grad_norm);
-    buf_printf(b, ", \"tok_per_s\": %.1f, \"dt\": %.6f",
-               s->seconds > 0 ? (double)s->tokens / s->seconds : 0, s->seconds);
+    double rate = s->seconds > 0 ? (double)s->tokens / s->seconds : 0;
+    buf_printf(b, ", \"tok_per_s\": %.1f, \"flops_per_s\": %.4g", rate,
+               rate * r->plan.a.flops_per_token);
+    if (opt.peak_flops > 0)
+        buf_printf(b, ", \"mfu\": %.4f", rate * r->plan.a.flops_per_token / opt.peak_flops);
+    buf_printf(b, ", \"seconds\": %.3f, \"dt\": %.6f", clock_seconds(r), s->seconds);
     if (opt.log_rows) add_rows(b, r);
     if (r->st.skipped) buf_printf(b, ", \"skipped_steps\": %" PRId64, r->st.skipped);
     if (r->st.nonfinite) buf_printf(b, ", \"nonfinite_steps\": %" PRId64, r->st.nonfinite);
@@ -81,6 +85,16 @@ void metrics_eval(Run *r, const Bpb *val)
     add_val(&r->line, val);
     end_line(r);
 }
+
+void metrics_plan(Run *r)
+{
+    buf_clear(&r->line);
+    buf_printf(&r->line, "{\"step\": %" PRId64 ", \"steps\": %" PRId64, r->st.step,
+               r->plan.a.steps);
+    end_line(r);
+}
+
+void metrics_sync(Run *r) { mlog_sync(&r->log); }
 
 void metrics_sample(Run *r, const char *prompt, const char *text, size_t n)
 {

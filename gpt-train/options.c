@@ -8,7 +8,7 @@ Options opt = {
     .depth = 12, .aspect_ratio = 64, .head_dim = 128, .vocab = 32768, .window = "SSSL",
     .shuffle = "0", .ratio = 12, .save_every = 1000, .eval_every = 250,
     .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02, .scalar_lr = 0.5,
-    .weight_decay = 0.28, .warmup = 40, .warmdown = 0.65, .final_lr = 0.05,
+    .lr_scale = 1, .schedule = "nanochat", .weight_decay = 0.28, .warmup = 40, .warmdown = 0.65, .final_lr = 0.05,
     .device = "auto", .dtype = "auto",
 };
 
@@ -42,9 +42,12 @@ static const Opt table[] = {
     OPT_FLAG(0, "resume", &opt.resume, "go on with the run saved in the output directory"),
     OPT_FLAG(0, "force", &opt.force, "overwrite a model that is there"),
     OPT_LONG(0, "steps", &opt.steps, "N", 0, MAX_STEPS,
-             "optimizer steps; 0: by --target-flops or --ratio"),
+             "optimizer steps; 0: by another horizon, or --ratio"),
+    OPT_LONG(0, "tokens", &opt.tokens, "N", 0, 1e18, "as many steps as N tokens make"),
     OPT_FLOAT(0, "target-flops", &opt.target_flops, "X", 0, 1e40,
               "as many steps as X floating-point operations allow"),
+    OPT_FLOAT(0, "hours", &opt.hours, "X", 0, 1e5,
+              "as many steps as fit into X hours, planned from the speed of the first ones"),
     OPT_FLOAT(0, "ratio", &opt.ratio, "X", 1e-6, 1e6, "train on X tokens per scaling parameter"),
     OPT_INT('B', "device-batch-size", &opt.B, "ROWS", 0, 1 << 24,
             "rows per micro-batch; 0: about 8192 tokens"),
@@ -52,22 +55,29 @@ static const Opt table[] = {
              "tokens per step; 0: from the depth"),
     OPT_LONG(0, "save-every", &opt.save_every, "N", 0, MAX_STEPS,
              "save every N steps besides at the end; 0: never"),
+    OPT_INT(0, "keep", &opt.keep, "N", 0, 1000000,
+            "keep the last N saves, as DIR/step-NNNNNN; 0: only the newest, DIR itself"),
+    OPT_FLAG(0, "keep-best", &opt.keep_best, "keep the model of the best val_bpb, in DIR/best"),
     OPT_LONG(0, "stop-at", &opt.stop_at, "N", 0, MAX_STEPS,
              "stop and save after step N of the run; 0: do not"),
     OPT_FLAG(0, "dry-run", &opt.dry_run,
              "show parameters, memory, work and schedule; train nothing"),
-    OPT_FLAG(0, "json", &opt.json, "with --dry-run: the plan as one JSON object"),
+    OPT_STR(0, "status", &opt.status, "DIR", "tell of the run in DIR, running or not"),
+    OPT_FLAG(0, "json", &opt.json, "with --dry-run or --status: as one JSON object"),
     OPT_HEAD("Optimizer"),
     OPT_FLOAT(0, "embedding-lr", &opt.embedding_lr, "X", 0, 1e6,
               "AdamW rate of token and value embeddings"),
     OPT_FLOAT(0, "unembedding-lr", &opt.unembedding_lr, "X", 0, 1e6, "AdamW rate of lm_head"),
     OPT_FLOAT(0, "matrix-lr", &opt.matrix_lr, "X", 0, 1e6, "Muon rate of the blocks' matrices"),
     OPT_FLOAT(0, "scalar-lr", &opt.scalar_lr, "X", 0, 1e6, "AdamW rate of the residual scalars"),
+    OPT_FLOAT(0, "lr-scale", &opt.lr_scale, "X", 0, 1e6, "multiplies all four rates"),
     OPT_FLOAT(0, "weight-decay", &opt.weight_decay, "X", 0, 1e6,
               "Muon's cautious decay, before scaling"),
+    OPT_CHOICE(0, "schedule", &opt.schedule, "nanochat|cosine|constant",
+               "how the rates go after the warm-up"),
     OPT_LONG(0, "warmup-steps", &opt.warmup, "N", 0, MAX_STEPS, "steps of linear warm-up"),
     OPT_FLOAT(0, "warmdown-ratio", &opt.warmdown, "X", 0, 1,
-              "part of the run that the linear warm-down takes"),
+              "part of the run that nanochat's linear warm-down takes"),
     OPT_FLOAT(0, "final-lr-frac", &opt.final_lr, "X", 0, 1,
               "rate at the end, as a part of the full one"),
     OPT_FLOAT(0, "clip-norm", &opt.clip_norm, "X", 0, 1e6,
@@ -89,6 +99,8 @@ static const Opt table[] = {
              "compute a micro-batch again in fp32 every N steps and compare; 0: never"),
     OPT_FLAG(0, "log-rows", &opt.log_rows, "which rows each step took, in its record"),
     OPT_LIST(0, "sample-prompt", &opt.prompts, "TEXT", "text that a sample continues; repeatable"),
+    OPT_STR(0, "metrics", &opt.metrics, "FILE",
+            "metrics to FILE instead of stdout; a resume goes on in it without gap or repeat"),
     OPT_HEAD("Machine"),
     OPT_INT('j', "threads", &opt.threads, "N", 0, 4096,
             "threads; 0: all there are. Results do not depend on it"),
@@ -96,6 +108,8 @@ static const Opt table[] = {
     OPT_CHOICE(0, "dtype", &opt.dtype, "auto|fp32", "number type of activations"),
     OPT_FLAG(0, "recompute", &opt.recompute,
              "keep the inputs of layers only: less memory, a third more work, the same bits"),
+    OPT_FLOAT(0, "peak-flops", &opt.peak_flops, "X", 0, 1e30,
+              "what the machine can do in a second, to report a share of"),
     OPT_LONG('s', "seed", &opt.seed, "N", 0, 9007199254740992.0, "seed of the initial weights"),
     OPT_END
 };
@@ -105,6 +119,17 @@ const Opt *options_find(const char *name)
     for (const Opt *o = table; o->kind != O_END; o++)
         if (o->kind != O_HEAD && !strcmp(o->name, name)) return o;
     abort();
+}
+
+static void one_horizon(void)
+{
+    static const char *const name[] = { "steps", "tokens", "target-flops", "hours" };
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        if (!opt_given(name[i])) continue;
+        if (first) die_usage("--%s and --%s: give one horizon", first, name[i]);
+        first = name[i];
+    }
 }
 
 static void both(const char *a, const char *b, const char *why)
@@ -128,20 +153,23 @@ void options_parse(int argc, char **argv)
     int n = opt_parse(argc, argv,
                       "--depth N -t TOK --train ROWS [--val ROWS] -o DIR [options]\n"
                       "--resume -o DIR [options]\n"
-                      "--dry-run --depth N [options]",
+                      "--dry-run --depth N [options]\n"
+                      "--status DIR",
                       "Train a GPT on rows of tokens; one JSON object per step on stdout.", table);
     if (n) die_usage("unexpected operand '%s' (shards go to --train)", argv[1]);
     uint64_t seed;
     options_shuffle(&seed);
     both("resume", "init", "give one: --init starts a new run");
     both("resume", "force", "give one: --force starts a new run");
-    both("steps", "target-flops", "give one horizon");
-    if (opt.json && !opt.dry_run) die_usage("--json: only with --dry-run");
+    one_horizon();
+    if (opt.json && !opt.dry_run && !opt.status)
+        die_usage("--json: only with --dry-run or --status");
+    if (opt.metrics && !*opt.metrics) die_usage("--metrics: an empty name");
     if (opt_given("vocab-size") && (opt.tok || !opt.dry_run))
         die_usage("--vocab-size: only with --dry-run and without a tokenizer");
     if (opt.dry_run && opt.resume)
         die_usage("--dry-run and --resume: a saved run has its plan already");
-    if (opt.dry_run) return;
+    if (opt.dry_run || opt.status) return;
     if (!opt.out || !*opt.out) die_usage("no output: give -o DIR");
     if (opt.resume) return;
     if (!opt.train.n) die_usage("nothing to train on: give --train ROWS");

@@ -20,14 +20,17 @@ typedef struct Options {
     const char *shuffle;                /* a seed, or "none" */
     int rescan, verify, log_rows;
     /* run */
-    const char *out, *init;
+    const char *out, *init, *status;
     int resume, force, dry_run, json;
-    int64_t steps, stop_at, save_every;
-    double target_flops, ratio;
+    int64_t steps, tokens, stop_at, save_every;
+    double target_flops, ratio, hours;
+    int keep, keep_best;                /* checkpoints; flag */
     int B;                              /* 0: automatic */
     int64_t total_batch;                /* tokens; 0: automatic */
     /* optimizer */
-    double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, weight_decay, warmdown, final_lr;
+    double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, lr_scale;
+    double weight_decay, warmdown, final_lr;
+    const char *schedule;
     int64_t warmup;
     double clip_norm, ema;              /* 0: none */
     StrList freeze;
@@ -35,9 +38,11 @@ typedef struct Options {
     int64_t eval_every, eval_tokens, sample_every;
     StrList prompts;
     int64_t skip_nonfinite, check_every;
+    const char *metrics;                /* NULL: standard output */
     /* machine */
     int threads;
     const char *device, *dtype;
+    double peak_flops;                  /* 0: not known */
     int recompute;
     int64_t seed;
 } Options;

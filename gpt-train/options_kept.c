@@ -9,12 +9,15 @@
 typedef struct Kept { const char *name; int soft; } Kept;
 static const Kept kept[] = {
     { "depth", 0 }, { "aspect-ratio", 0 }, { "head-dim", 0 }, { "max-seq-len", 0 },
-    { "window-pattern", 0 }, { "steps", 0 }, { "target-flops", 0 }, { "ratio", 0 },
+    { "window-pattern", 0 }, { "steps", 0 }, { "tokens", 0 }, { "target-flops", 0 },
+    { "hours", 0 }, { "ratio", 0 },
     { "device-batch-size", 0 }, { "total-batch-size", 0 }, { "embedding-lr", 0 },
-    { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "weight-decay", 0 },
+    { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "lr-scale", 0 },
+    { "weight-decay", 0 }, { "schedule", 0 },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
-    { "seed", 0 }, { "shuffle", 0 }, { "rescan", 1 },
-    { "clip-norm", 0 }, { "ema", 0 }, { "freeze", 0 }, { "skip-nonfinite", 1 }, { "check-every", 1 }, { "train", 1 }, { "val", 1 }, { "save-every", 1 }, { "eval-every", 1 },
+    { "seed", 0 }, { "shuffle", 0 }, { "rescan", 1 }, { "clip-norm", 0 }, { "ema", 0 },
+    { "freeze", 0 }, { "skip-nonfinite", 1 }, { "check-every", 1 }, { "train", 1 }, { "val", 1 },
+    { "save-every", 1 }, { "keep", 1 }, { "keep-best", 1 }, { "metrics", 1 }, { "eval-every", 1 },
     { "eval-tokens", 1 }, { "sample-every", 1 }, { "sample-prompt", 1 },
 };
 enum { NKEPT = sizeof kept / sizeof *kept };
@@ -83,6 +86,10 @@ static int value_from(const Opt *o, const Json *j, Arena *keep)
         *(double *)o->to = j->num;
         return 1;
     case O_STR: case O_CHOICE:
+        if (j->kind == J_NULL && o->kind == O_STR) {
+            *(const char **)o->to = NULL;
+            return 1;
+        }
         if (j->kind != J_STR || memchr(j->s, 0, j->len)) return 0;
         *(const char **)o->to = arena_strndup(keep, j->s, j->len);
         return 1;

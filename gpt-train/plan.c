@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #define MICRO_TOKENS 8192       /* B * T chosen: more gains little on a CPU and takes memory */
 
@@ -17,7 +18,8 @@ static void sizes(Plan *p, int64_t batch)
         .ratio = opt.ratio,
         .flops_per_token = config_flops_per_token(c),
         .target_flops = opt.target_flops,
-        .steps_given = opt.steps,
+        .steps_given = opt.steps ? opt.steps : opt.hours > 0 ? SCHED_OPEN : 0,
+        .tokens_given = opt.tokens,
         .batch_given = batch,
         .weight_decay = opt.weight_decay,
     };
@@ -74,6 +76,20 @@ static void fit_batch(Plan *p)
         die_usage("--device-batch-size: %d rows of T %" PRId64 " are too many", p->B, T);
 }
 
+static SchedKind sched_kind(void)
+{
+    return !strcmp(opt.schedule, "cosine") ? SCHED_COSINE :
+           !strcmp(opt.schedule, "constant") ? SCHED_CONSTANT : SCHED_NANOCHAT;
+}
+
+void plan_horizon(Plan *p, int64_t steps)
+{
+    p->open = 0;
+    p->a.steps = p->sched.n = opt.steps = steps;
+    if (__builtin_mul_overflow(p->a.total_batch, steps, &p->a.total_tokens))
+        p->a.total_tokens = INT64_MAX;
+}
+
 void plan_make(Plan *p, const Config *cfg)
 {
     *p = (Plan){ .cfg = *cfg };
@@ -90,10 +106,12 @@ void plan_make(Plan *p, const Config *cfg)
         .unembedding_lr = opt.unembedding_lr,
         .matrix_lr = opt.matrix_lr,
         .scalar_lr = opt.scalar_lr,
-        .batch_scale = p->a.batch_lr_scale,
+        .batch_scale = p->a.batch_lr_scale * opt.lr_scale,
         .weight_decay = p->a.weight_decay_scaled,
         .ema = opt.ema,
     };
+    p->sched = (Sched){ sched_kind(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,
+                        p->a.weight_decay_scaled };
     optim_groups(p->group, &p->os, cfg->C);
     p->params = config_params(cfg, -1);
     opt.depth = cfg->L;
@@ -102,7 +120,8 @@ void plan_make(Plan *p, const Config *cfg)
     opt.T = cfg->T;
     opt.B = p->B;
     opt.total_batch = p->a.total_batch;
-    opt.steps = p->a.steps;
+    p->open = !opt.steps && opt.hours > 0;
+    if (!p->open) opt.steps = p->a.steps;
     if (!opt.eval_tokens) opt.eval_tokens = 8 * p->a.total_batch;
 }
 

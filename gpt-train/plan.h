@@ -10,6 +10,8 @@ typedef struct Plan {
     int64_t accum;                  /* micro-batches per step */
     int64_t rows;                   /* rows per step: B * accum */
     AutoSizes a;                    /* total_batch, steps, learning-rate and weight-decay scale */
+    int open;                       /* --hours, not planned yet: steps is SCHED_OPEN */
+    Sched sched;
     OptimSettings os;
     OptimGroup group[PG_COUNT];
     int64_t params;
@@ -22,6 +24,7 @@ typedef struct Plan {
 /* cfg: the model's. Takes the rest from the options and puts what it chose back into them. Exit 2
  * if the command line cannot be met. */
 void plan_make(Plan *p, const Config *cfg);
+void plan_horizon(Plan *p, int64_t steps);      /* an open plan's number of steps, measured */
 void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT]);       /* parameters per group */
 extern const char *const group_name[PG_COUNT];

@@ -2,6 +2,7 @@
 #include "options.h"
 #include "plan.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,12 +69,18 @@ static void text_work(const Plan *p, Buf *b)
     char h[6][16];
     line(b, "batch", "%" PRId64 " tokens = %" PRId64 " rows = %" PRId64 " x %d rows of %d",
          a->total_batch, p->rows, p->accum, p->B, p->cfg.T);
-    line(b, "steps", "%" PRId64, a->steps);
-    line(b, "tokens", "%" PRId64 " (%.4g per scaling parameter)", a->total_tokens,
-         (double)a->total_tokens / (double)a->scaling_params);
-    line(b, "work", "%.0f FLOPs per token, %s per step, %s in all", a->flops_per_token,
-         human(a->flops_per_token * (double)a->total_batch, h[0]),
-         human(a->flops_per_token * (double)a->total_tokens, h[1]));
+    if (p->open) {
+        line(b, "steps", "as many as fit into %g hours, planned from the speed of the first ones",
+             opt.hours);
+    } else {
+        line(b, "steps", "%" PRId64, a->steps);
+        line(b, "tokens", "%" PRId64 " (%.4g per scaling parameter)", a->total_tokens,
+             (double)a->total_tokens / (double)a->scaling_params);
+    }
+    line(b, "work", "%.0f FLOPs per token, %s per step", a->flops_per_token,
+         human(a->flops_per_token * (double)a->total_batch, h[0]));
+    if (!p->open)
+        line(b, "  in all", "%s FLOPs", human(a->flops_per_token * (double)a->total_tokens, h[1]));
     line(b, "  counted", "per step: forward %s, backward %s, optimizer %s FLOPs",
          human(p->flops_fwd * (double)p->accum, h[0]), human(p->flops_bwd * (double)p->accum, h[1]),
          human(p->flops_opt, h[2]));
@@ -85,16 +92,16 @@ static void text_work(const Plan *p, Buf *b)
 static void text_schedule(const Plan *p, Buf *b)
 {
     int64_t n = p->a.steps, last = -1;
+    if (p->open) return;
     int64_t at[] = { 0, opt.warmup - 1, n / 4, n / 2, n - n / 4, n - 1 };
-    line(b, "rates", "batch scale %.6g; at step, multiplier, Muon momentum, weight decay:",
-         p->a.batch_lr_scale);
+    line(b, "rates", "%s, batch scale %.6g; at step, multiplier, Muon momentum, weight decay:",
+         opt.schedule, p->a.batch_lr_scale);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         if (at[i] <= last || at[i] >= n) continue;
         last = at[i];
-        buf_printf(b, "  %-20" PRId64 "%-10.4g%-10.4g%.4g\n", last + 1,
-                   sched_lr(last, n, opt.warmup, opt.warmdown, opt.final_lr),
-                   sched_momentum(last, n, opt.warmdown),
-                   sched_weight_decay(last, n, p->a.weight_decay_scaled));
+        SchedAt s = sched_at(&p->sched, last);
+        buf_printf(b, "  %-20" PRId64 "%-10.4g%-10.4g%.4g\n", last + 1, s.lr, s.momentum,
+                   s.weight_decay);
     }
 }
 
@@ -104,9 +111,10 @@ void plan_text(const Plan *p, uint64_t data_rows, Buf *b)
     text_work(p, b);
     text_schedule(p, b);
     if (data_rows)
-        line(b, "data", "%" PRIu64 " rows = %" PRIu64 " tokens; %.4g epochs", data_rows,
-             data_rows * (uint64_t)p->cfg.T,
-             (double)p->a.steps * (double)p->rows / (double)data_rows);
+        line(b, "data", "%" PRIu64 " rows = %" PRIu64 " tokens", data_rows,
+             data_rows * (uint64_t)p->cfg.T);
+    if (data_rows && !p->open)
+        line(b, "  epochs", "%.4g", (double)p->a.steps * (double)p->rows / (double)data_rows);
 }
 
 static void num(Buf *b, const char *key, double x)
@@ -134,10 +142,11 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
         num(b, "weight_decay", g == PG_MATRIX ? p->os.weight_decay : p->group[g].wd);
         buf_char(b, '}');
     }
-    buf_printf(b,
-               "}, \"steps\": %" PRId64 ", \"total_batch\": %" PRId64 ", \"total_tokens\": %" PRId64
-               ", \"device_batch\": %d, \"accumulation\": %" PRId64,
-               a->steps, a->total_batch, a->total_tokens, p->B, p->accum);
+    buf_str(b, "}");
+    num(b, "steps", p->open ? NAN : (double)a->steps);
+    buf_printf(b, ", \"total_batch\": %" PRId64, a->total_batch);
+    num(b, "total_tokens", p->open ? NAN : (double)a->total_tokens);
+    buf_printf(b, ", \"device_batch\": %d, \"accumulation\": %" PRId64, p->B, p->accum);
     num(b, "batch_lr_scale", a->batch_lr_scale);
     num(b, "flops_per_token", a->flops_per_token);
     num(b, "flops_step", p->flops_opt + (double)p->accum * (p->flops_fwd + p->flops_bwd));

@@ -1,10 +1,8 @@
 /* The loop: step, evaluate, report, save. */
 #include "run.h"
-#include "base/progress.h"
 #include "options.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 real *run_mean_on(Run *r) { return r->o->ema ? model_swap(r->m, r->o->ema) : NULL; }
 
@@ -13,67 +11,93 @@ void run_mean_off(Run *r, real *w)
     if (w) model_swap(r->m, w);
 }
 
-static Bpb evaluate(Run *r)
-{
-    uint64_t rows = (uint64_t)opt.eval_tokens / (uint64_t)r->plan.cfg.T;
-    if (rows > r->val->head.rows) rows = r->val->head.rows;
-    if (!rows) rows = 1;
-    Bpb b = {0};
-    real *w = run_mean_on(r);
-    bpb_rows(&r->eval, r->m, &r->tape, r->val, 0, rows, tok_byte_lengths(r->tok), &b);
-    run_mean_off(r, w);
-    r->st.val_bpb = bpb_value(&b);
-    if (!(r->st.best_bpb <= r->st.val_bpb)) r->st.best_bpb = r->st.val_bpb;
-    return b;
-}
-
 static int every(int64_t n, int64_t step, int64_t last)
 {
     return n > 0 && (step % n == 0 || step == last);
 }
 
-static void show(Progress *p, char *extra, size_t size, const Run *r, const StepLog *s)
+/* Before the first step, every --eval-every steps, at the end; once each, also when a signal has
+ * cut it short and a resume has to make up for it. */
+static int eval_due(const Run *r)
 {
-    double done = (double)state_updates(&r->st),
-           ema = done > 0 ? r->st.loss_ema / (1 - pow(0.9, done)) : NAN;
-    int k = snprintf(extra, size, "loss %.4f", ema);
-    if (k > 0 && (size_t)k < size && !isnan(r->st.val_bpb))
-        k += snprintf(extra + k, size - (size_t)k, ", bpb %.4f", r->st.val_bpb);
-    if (k > 0 && (size_t)k < size && s->seconds > 0)
-        snprintf(extra + k, size - (size_t)k, ", %.0f tok/s", (double)s->tokens / s->seconds);
-    p->extra = extra;
-    progress(p, (uint64_t)r->st.step);
+    return r->val && r->st.val_step != r->st.step &&
+           every(opt.eval_every, r->st.step, r->plan.a.steps);
+}
+
+/* 0 if a signal cut it short: then it counts as not made. */
+static int evaluate(Run *r, Bpb *b)
+{
+    uint64_t rows = (uint64_t)opt.eval_tokens / (uint64_t)r->plan.cfg.T;
+    double t0 = now_seconds();
+    if (rows > r->val->head.rows) rows = r->val->head.rows;
+    if (!rows) rows = 1;
+    *b = (Bpb){0};
+    real *w = run_mean_on(r);
+    int whole = bpb_rows(&r->eval, r->m, &r->tape, r->val, 0, rows, tok_byte_lengths(r->tok), b);
+    run_mean_off(r, w);
+    if (!whole) return 0;
+    r->clock.eval = now_seconds() - t0;
+    r->st.val_bpb = bpb_value(b);
+    r->st.val_step = r->st.step;
+    r->unsaved = 1;
+    if (r->st.best_bpb <= r->st.val_bpb) return 1;
+    r->st.best_bpb = r->st.val_bpb;
+    if (opt.keep_best && r->st.step) run_save_best(r);
+    return 1;
+}
+
+/* Where the run ends or pauses; --hours may move it once. */
+static int64_t end_of(const Run *r)
+{
+    int64_t n = r->plan.a.steps;
+    return opt.stop_at && opt.stop_at < n ? opt.stop_at : n;
+}
+
+static void after_step(Run *r, StepLog *s)
+{
+    Bpb b;
+    int val = eval_due(r) && evaluate(r, &b);
+    metrics_step(r, s, val ? &b : NULL);
+    show_step(r, s);
+    if (every(opt.sample_every, r->st.step, r->plan.a.steps) && !stopped_by) sample_all(r);
+    if (every(opt.check_every, r->st.step, -1)) health_check(r);
+    if (r->plan.open) horizon_step(r, s);
+    int asked = save_asked;
+    save_asked = 0;
+    if (r->st.step == end_of(r)) return;                /* saved below */
+    if ((asked || every(opt.save_every, r->st.step, 0)) && run_save(r))
+        warn("training goes on; the checkpoint in %s is as it was", opt.out);
+}
+
+static void save_last(Run *r)
+{
+    if ((r->saved != r->st.step || r->unsaved) && run_save(r)) {
+        status_write(r, NULL, "not saved");
+        die("%s: step %" PRId64 " is not saved", opt.out, r->st.step);
+    }
+    if (r->log.failed) note(0, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
+    else if (stopped_by)
+        note(1, "stopped by signal %d; step %" PRId64 " saved in %s", (int)stopped_by, r->st.step,
+             opt.out);
+    status_write(r, NULL, r->st.step == r->plan.a.steps ? "finished" : "stopped");
 }
 
 int run_loop(Run *r)
 {
-    int64_t n = r->plan.a.steps, start = r->st.step;
-    int64_t end = opt.stop_at && opt.stop_at < n ? opt.stop_at : n;
-    char extra[160];
-    Progress p = { .what = "training", .unit = "steps", .total = (uint64_t)n,
-                   .from = (uint64_t)start };
-    if (start >= end) note(1, "step %" PRId64 " of %" PRId64 " is done: nothing to do", start, n);
+    Bpb b;
+    if (r->st.step >= end_of(r))
+        note(1, "step %" PRId64 " of %" PRId64 " is done: nothing to do", r->st.step,
+             r->plan.a.steps);
+    r->clock.began = now_seconds();
+    status_write(r, NULL, "training");
     stop_on_signals();
-    if (start == 0 && r->val && opt.eval_every) {
-        Bpb b = evaluate(r);
-        metrics_eval(r, &b);
-    }
-    progress(&p, (uint64_t)start);
-    while (r->st.step < end && !stopped_by) {
+    if (eval_due(r) && evaluate(r, &b)) metrics_eval(r, &b);
+    while (r->st.step < end_of(r) && !stopped_by && !r->log.failed) {
         StepLog s;
         if (!run_step(r, &s)) break;
-        int eval = r->val && every(opt.eval_every, r->st.step, n);
-        Bpb b = eval ? evaluate(r) : (Bpb){0};
-        metrics_step(r, &s, eval ? &b : NULL);
-        show(&p, extra, sizeof extra, r, &s);
-        if (every(opt.sample_every, r->st.step, n)) sample_all(r);
-        if (every(opt.check_every, r->st.step, -1)) health_check(r);
-        if (every(opt.save_every, r->st.step, end) && r->st.step < end) run_save(r);
+        after_step(r, &s);
     }
-    progress_end(&p);
-    if (r->saved != r->st.step && run_save(r)) die("%s: not saved", opt.out);
-    if (stopped_by)
-        note(1, "stopped by signal %d; step %" PRId64 " saved in %s", (int)stopped_by, r->st.step,
-             opt.out);
+    progress_end(&r->progress);
+    save_last(r);
     return stopped_by;
 }

@@ -3,6 +3,8 @@
 #define TRAIN_RUN_H
 #include "gpt/bpb.h"
 #include "gpt/decode.h"
+#include "base/progress.h"
+#include "mlog.h"
 #include "plan.h"
 #include <signal.h>
 
@@ -17,11 +19,22 @@ typedef struct RunState {
     double loss_mean, loss_var;     /* of late, for the z-score */
     double loss_ema;                /* of the steps' losses, factor 0.9, biased to 0 at the start */
     double val_bpb, best_bpb;       /* NaN: not evaluated yet */
+    int64_t val_step;               /* step of val_bpb; -1: not evaluated yet */
 } RunState;
 static inline int64_t state_updates(const RunState *s)         /* steps of the optimizer */
 {
     return s->step - s->skipped - s->nonfinite;
 }
+
+/* What depends on the clock is not in RunState: nothing that is trained may come to depend on it,
+ * but through --hours, once. */
+typedef struct RunClock {
+    double before, began;           /* seconds of earlier sessions; now_seconds() of this one's start */
+    double eval;                    /* seconds of the last evaluation */
+    double step;                    /* seconds a step takes from end to end, a running mean; 0: none */
+    int64_t from_step;              /* --hours: the steps after this one are measured; 0: none yet */
+    double measured;                /* their seconds */
+} RunClock;
 
 typedef struct Run {
     Plan plan;
@@ -30,6 +43,7 @@ typedef struct Run {
     Model *m; Optim *o;
     Tok *tok; int has_tok;          /* the directory holds it already */
     int64_t saved;                  /* step of the checkpoint there; -1: none of this run */
+    int unsaved;                    /* it lacks an evaluation made since, of the same step */
     Data *train, *val;              /* val NULL: none */
     Tape tape;
     int32_t *x, *y;                 /* host [B,T]: the micro-batch */
@@ -37,14 +51,19 @@ typedef struct Run {
     real *loss, *dloss;             /* [rows,T] of the whole step; host, device */
     BpbEval eval;
     Gen *gen;                       /* made for the first sample */
-    Out *out;                       /* metrics */
+    MetricsLog log;
     Buf line;                       /* the record being written */
+    RunClock clock;
+    int failed_saves;
+    Progress progress;
+    Buf shown;                      /* the step line */
 } Run;
 
 /* One step's numbers, for its record. loss is NaN for a step that had no target or was skipped;
  * loss_z: by how many deviations it is above the mean of the last ones. */
 typedef struct StepLog {
     double loss, loss_z, lr_mult, momentum, weight_decay, grad_norm, seconds;
+    double lr;                      /* of the matrices */
     uint64_t tokens;
 } StepLog;
 
@@ -72,11 +91,17 @@ double health_spike(RunState *s, double loss);      /* its z-score, NaN in the f
  * with the plain C kernels): says how far loss and gradient are off. */
 void health_check(Run *r);
 
-/* save.c: 0, or -1 with the reason told and the old checkpoint still whole */
+/* save.c: 0, or -1 with the reason told, the old checkpoint still whole, and the failure counted */
 int run_save(Run *r);
+void run_save_best(Run *r);         /* the weights as they are, into DIR/best */
+
+/* horizon.c: --hours. Plans the number of steps when enough of them are measured; then saves. */
+void horizon_step(Run *r, const StepLog *s);
 
 /* stop.c */
 extern volatile sig_atomic_t stopped_by;        /* the signal that is to end the run; 0: none yet */
+extern volatile sig_atomic_t save_asked;        /* SIGUSR1 has come */
+void signals_begin(void);                       /* at the start; those that stop: for the loop */
 void stop_on_signals(void);
 
 /* state.c */
@@ -84,6 +109,16 @@ void state_json(const Run *r, Buf *b);
 /* Fills r->st from state.json; dies naming the file if it is not what it must be. The member
  * "options" is for options_restore(). */
 void state_restore(Run *r, const Json *j, const char *file);
+void clock_json(const Run *r, Buf *b);
+void clock_restore(Run *r, const Json *j, const char *file);    /* j NULL: nothing to go by */
+double clock_seconds(const Run *r);             /* of training, all sessions */
+
+/* show.c: the step line, and status.json for other terminals */
+void show_step(Run *r, const StepLog *s);
+double show_eta(const Run *r);                  /* seconds left; NaN: not known */
+double loss_mean(const Run *r);                 /* of the last steps; NaN: none yet */
+void status_write(const Run *r, const StepLog *s, const char *phase);   /* s NULL: none yet */
+void status_show(const char *dir, int json);    /* gpt-train --status */
 
 /* state_data.c */
 void state_data_json(const Data *d, Buf *b);
@@ -93,7 +128,9 @@ void state_data(Data *d, const Json *state, const char *file);
 /* metrics.c: one JSON object a line, flushed */
 void metrics_config(Run *r);
 void metrics_step(Run *r, const StepLog *s, const Bpb *val);   /* val NULL: not evaluated now */
-void metrics_eval(Run *r, const Bpb *val);                     /* before the first step */
+void metrics_eval(Run *r, const Bpb *val);      /* before the first step, or made up for later */
+void metrics_plan(Run *r);                      /* --hours: the number of steps is known now */
+void metrics_sync(Run *r);
 void metrics_sample(Run *r, const char *prompt, const char *text, size_t n);
 
 void metrics_check(Run *r, const Ops *ops, double loss, double grad);  /* differences */

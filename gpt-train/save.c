@@ -1,41 +1,46 @@
-/* Saving the run: its checkpoint and its state. */
+/* Saving the run: its newest checkpoint, earlier ones, and the best model so far. */
 #include "gpt/ckpt.h"
 #include "options.h"
 #include "run.h"
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-/* The tokenizer goes in with the first save, from memory: its file may be gone by then. */
-static int save_first(Run *r, const char *state)
-{
-    char *name = xasprintf("%s/.tokenizer.tok", opt.out), *path;
-    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) die("%s:", name);
-    unlink(name);                               /* a kill leaves nothing behind */
-    path = xasprintf("/dev/fd/%d", fd);
-    tok_save(r->tok, path);
-    lseek(fd, 0, SEEK_SET);
-    int bad = ckpt_save(opt.out, r->m, r->o, path, state);
-    close(fd);
-    free(path);
-    free(name);
-    return bad;
-}
 
 int run_save(Run *r)
 {
-    Buf b = {0};
-    data_look(r->train);                        /* nothing learnt from damaged rows is kept */
+    Buf state = {0}, clock = {0}, tok = {0};
+    data_look(r->train);                /* nothing learnt from damaged rows is kept */
     health_weights(r);
-    state_json(r, &b);
-    int bad = r->has_tok ? ckpt_save(opt.out, r->m, r->o, NULL, b.s) : save_first(r, b.s);
-    if (!bad) {
-        r->has_tok = 1;
-        r->saved = r->st.step;
+    state_json(r, &state);
+    clock_json(r, &clock);
+    /* The tokenizer goes in with the first save, from memory: its file may be gone by then. */
+    if (!r->has_tok) tok_print(r->tok, &tok);
+    metrics_sync(r);                    /* a resume relies on the records up to here */
+    int bad = ckpt_save(opt.out, r->m, r->o, r->has_tok ? NULL : &tok, state.s, clock.s);
+    buf_free(&state);
+    buf_free(&clock);
+    buf_free(&tok);
+    if (bad) {
+        r->failed_saves++;
+        return -1;
     }
-    buf_free(&b);
-    if (!bad) note(2, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
-    return bad;
+    r->has_tok = 1;
+    r->saved = r->st.step;
+    r->unsaved = 0;
+    note(2, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
+    if (opt.keep && ckpt_keep(opt.out, r->st.step, opt.keep)) r->failed_saves++;
+    return 0;
+}
+
+void run_save_best(Run *r)
+{
+    char *dir = xasprintf("%s/best", opt.out);
+    Buf tok = {0};
+    tok_print(r->tok, &tok);
+    real *w = run_mean_on(r);                   /* what was evaluated */
+    int bad = ckpt_save(dir, r->m, NULL, &tok, NULL, NULL);
+    run_mean_off(r, w);
+    if (bad) r->failed_saves++;
+    else note(2, "step %" PRId64 ": the best so far, saved in %s", r->st.step, dir);
+    buf_free(&tok);
+    free(dir);
 }

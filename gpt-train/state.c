@@ -1,6 +1,7 @@
 /* state.json: written from a RunState, read back to the last bit. */
 #include "options.h"
 #include "run.h"
+#include "base/progress.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -26,6 +27,7 @@ void state_json(const Run *r, Buf *b)
     num(b, "loss_var", s->loss_var);
     num(b, "val_bpb", s->val_bpb);
     num(b, "best_val_bpb", s->best_bpb);
+    num(b, "val_step", s->val_step < 0 ? NAN : (double)s->val_step);
     buf_str(b, "  \"data\": ");
     state_data_json(r->train, b);
     buf_str(b, ",\n  \"options\": ");
@@ -49,6 +51,26 @@ static double get_num(const Json *j, const char *key, const char *file)
     return v->num;
 }
 
+/* What no run can have written: a file that was edited, or put together from two. */
+static const char *impossible(const RunState *s)
+{
+    uint64_t rows, targets, T = (uint64_t)opt.T;
+    if (s->skipped > s->step || s->nonfinite > s->step - s->skipped)
+        return "more steps skipped than done";
+    if (T == 0 || opt.total_batch < 1 || (uint64_t)opt.total_batch % T)
+        return "a total batch that is not whole rows";
+    if (__builtin_mul_overflow((uint64_t)s->step, (uint64_t)opt.total_batch / T, &rows) ||
+        s->pos != rows)
+        return "rows_taken is not that of its steps";
+    if (__builtin_mul_overflow(rows, T, &targets) || s->targets > targets)
+        return "more targets than tokens";
+    if (!isfinite(s->loss_ema)) return "loss_ema is not a number";
+    if ((s->val_step < 0) != isnan(s->val_bpb) || isnan(s->val_bpb) != isnan(s->best_bpb) ||
+        s->best_bpb > s->val_bpb || s->val_step > s->step)
+        return "val_bpb, best_val_bpb and val_step cannot be of one run";
+    return opt.steps && s->step > opt.steps ? "more steps than planned" : NULL;
+}
+
 void state_restore(Run *r, const Json *j, const char *file)
 {
     int64_t version = get_int(j, "version", file);
@@ -64,8 +86,33 @@ void state_restore(Run *r, const Json *j, const char *file)
         .loss_var = get_num(j, "loss_var", file),
         .val_bpb = get_num(j, "val_bpb", file),
         .best_bpb = get_num(j, "best_val_bpb", file),
+        .val_step = isnan(get_num(j, "val_step", file)) ? -1 : get_int(j, "val_step", file),
     };
-    if (r->st.skipped > r->st.step || r->st.nonfinite > r->st.step - r->st.skipped)
-        die("%s: %" PRId64 " and %" PRId64 " of %" PRId64 " steps skipped", file, r->st.skipped,
-            r->st.nonfinite, r->st.step);
+    const char *bad = impossible(&r->st);
+    if (bad) die("%s: step %" PRId64 ": %s", file, r->st.step, bad);
+}
+
+/* ---- clock.json */
+
+double clock_seconds(const Run *r)
+{
+    return r->clock.before + (r->clock.began > 0 ? now_seconds() - r->clock.began : 0);
+}
+
+void clock_json(const Run *r, Buf *b)
+{
+    buf_printf(b, "{\"version\": 1, \"step\": %" PRId64 ", \"seconds\": %.3f}", r->st.step,
+               clock_seconds(r));
+}
+
+void clock_restore(Run *r, const Json *j, const char *file)
+{
+    if (!j) return;
+    int64_t version = get_int(j, "version", file), step = get_int(j, "step", file);
+    if (version != 1) die("%s: version %" PRId64 "; this program reads 1", file, version);
+    if (step != r->st.step)
+        die("%s: of step %" PRId64 ", but state.json is of step %" PRId64, file, step, r->st.step);
+    r->clock.before = get_num(j, "seconds", file);
+    if (!(r->clock.before >= 0 && r->clock.before < 1e12))
+        die("%s: 'seconds' is not a time", file);
 }

@@ -20,6 +20,7 @@ void run_buffers(Run *r)
     tape_init(&r->tape, ops);
     r->tape.recompute = opt.recompute;
     if (r->val) bpb_eval_init(&r->eval, ops, r->plan.B, r->plan.cfg.T);
+    r->eval.stop = &stopped_by;
 }
 
 void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
@@ -94,13 +95,12 @@ static void update(Run *r, StepLog *s, uint64_t valid)
 int run_step(Run *r, StepLog *s)
 {
     const Plan *p = &r->plan;
-    int64_t it = r->st.step, n = p->a.steps;
+    SchedAt at = sched_at(&p->sched, r->st.step);
     double t0 = now_seconds();
     *s = (StepLog){ .loss = NAN, .loss_z = NAN, .grad_norm = NAN,
                     .tokens = (uint64_t)p->a.total_batch,
-                    .lr_mult = sched_lr(it, n, opt.warmup, opt.warmdown, opt.final_lr),
-                    .momentum = sched_momentum(it, n, opt.warmdown),
-                    .weight_decay = sched_weight_decay(it, n, p->a.weight_decay_scaled) };
+                    .lr = at.lr * p->group[PG_MATRIX].lr, .lr_mult = at.lr,
+                    .momentum = at.momentum, .weight_decay = at.weight_decay };
     data_look(r->train);
     if (opt.rescan) rescan(r);
     uint64_t valid = data_valid(r->train, r->st.pos, (uint64_t)p->rows, r->x, r->y);

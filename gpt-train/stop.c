@@ -10,7 +10,7 @@
 enum { NSIG_STOP = 3 };
 static const int stop_signals[NSIG_STOP] = { SIGINT, SIGTERM, SIGHUP };
 static struct sigaction before[NSIG_STOP];
-volatile sig_atomic_t stopped_by;
+volatile sig_atomic_t stopped_by, save_asked;
 static struct timespec stopped_at;      /* the handlers block each other */
 
 static void on_stop(int sig)
@@ -27,6 +27,21 @@ static void on_stop(int sig)
         raise(sig);
     }
     errno = e;
+}
+
+static void on_save(int sig)
+{
+    (void)sig;
+    save_asked = 1;
+}
+
+/* Metrics that nobody reads must not end the run unsaved: write() tells of them. */
+void signals_begin(void)
+{
+    struct sigaction act = { .sa_handler = on_save, .sa_flags = SA_RESTART };
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGUSR1, &act, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 void stop_on_signals(void)

@@ -1,5 +1,4 @@
 #include "base/progress.h"
-#include "base/buf.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static void amount(Buf *b, double x, const char *unit)
     buf_printf(b, k ? "%.1f %s" : "%.0f %s", x, size[k]);
 }
 
-static void duration(Buf *b, double s)
+void buf_duration(Buf *b, double s)
 {
     uint64_t t = s < 0 ? 0 : s > 3.6e9 ? 3600000000u : (uint64_t)s;
     unsigned h = (unsigned)(t / 3600), m = (unsigned)(t / 60 % 60), sec = (unsigned)(t % 60);
@@ -56,6 +55,10 @@ static void line(Buf *b, const Progress *p, uint64_t done, double t)
     double spent = t - p->t0, new = done > p->from ? (double)(done - p->from) : 0;
     double rate = spent > 0 ? new / spent : 0;
     const char *unit = p->unit ? p->unit : "";
+    if (p->whole) {
+        buf_str(b, p->whole);
+        return;
+    }
     const char *tail = !strcmp(unit, "B") || !*unit ? "" : unit;
     buf_printf(b, "%s: ", p->what);
     amount(b, (double)done, unit);
@@ -71,7 +74,7 @@ static void line(Buf *b, const Progress *p, uint64_t done, double t)
         buf_printf(b, "%s%s/s", *tail ? " " : "", tail);
         if (p->total > done) {
             buf_str(b, ", ETA ");
-            duration(b, (double)(p->total - done) / rate);
+            buf_duration(b, (double)(p->total - done) / rate);
         }
     }
     if (p->extra) buf_printf(b, ", %s", p->extra);

@@ -49,12 +49,13 @@ void bpb_eval_free(BpbEval *e)
     e->ops->free(e->dloss, n * sizeof *e->dloss);
 }
 
-void bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows,
-              const int32_t *len, Bpb *b)
+int bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows,
+             const int32_t *len, Bpb *b)
 {
-    int on = t->on;
+    int on = t->on, stopped = 0;
+    uint64_t r = 0;
     t->on = 0;
-    for (uint64_t r = 0; r < rows; ) {
+    while (r < rows && !(stopped = e->stop && *e->stop)) {
         int B = rows - r < (uint64_t)e->B ? (int)(rows - r) : e->B, N = B * e->T;
         data_batch(d, first + r, B, e->x, e->y);
         e->ops->put(e->dx, e->x, (size_t)N * sizeof *e->x);
@@ -66,7 +67,8 @@ void bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint
         bpb_add(b, e->loss, e->y, len, (size_t)N);
         r += (uint64_t)B;
     }
-    b->rows += rows;
+    b->rows += r;
     tape_reset(t);
     t->on = on;
+    return !stopped;
 }

@@ -8,6 +8,7 @@
 #define GPT_BPB_H
 #include "gpt/data.h"
 #include "gpt/model.h"
+#include <signal.h>
 
 typedef struct Bpb {
     double nats;                /* over targets with bytes */
@@ -27,12 +28,14 @@ typedef struct BpbEval {
     int32_t *x, *y; real *loss;         /* host [B,T] */
     int *dx, *dy; real *dloss;          /* device [B,T] */
     const Ops *ops;
+    const volatile sig_atomic_t *stop;  /* not NULL: looked at before each batch */
 } BpbEval;
 void bpb_eval_init(BpbEval *e, const Ops *ops, int B, int T);
 void bpb_eval_free(BpbEval *e);
 /* Rows first .. first+rows-1 of d through the model, B at a time, the last batch as it comes; their
- * sums are added to b. len: as above. The tape is used without recording and is reset. */
-void bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows,
-              const int32_t *len, Bpb *b);
+ * sums are added to b. len: as above. The tape is used without recording and is reset. 0 if *stop
+ * came to be set: then b holds a part. */
+int bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows,
+             const int32_t *len, Bpb *b);
 
 #endif

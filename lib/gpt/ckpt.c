@@ -122,28 +122,13 @@ static void write_text(Commit *c, int file, const char *s, size_t n)
     if (fd >= 0) commit_close(c, fd, file, write_all(fd, s, n));
 }
 
-/* The tokenizer's bytes; false, with a message, if they cannot be read. */
-static bool slurp(const char *path, Buf *b)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t k = fd < 0 ? -1 : 1;
-    while (k > 0 || (k < 0 && fd >= 0 && errno == EINTR)) {
-        buf_reserve(b, 1 << 16);
-        k = read(fd, b->s + b->n, 1 << 16);
-        if (k > 0) b->n += (size_t)k;
-    }
-    if (k < 0) note(0, "%s:", path);
-    if (fd >= 0) close(fd);
-    return k == 0;
-}
-
-typedef struct Texts { Buf config, tok, state; } Texts;
+typedef struct Texts { Buf config, state, clock; const Buf *tok; } Texts;
 
 static void texts_free(Texts *t)
 {
     buf_free(&t->config);
-    buf_free(&t->tok);
     buf_free(&t->state);
+    buf_free(&t->clock);
 }
 
 static int save(Commit *c, const Model *m, const Optim *o, const Texts *t)
@@ -152,29 +137,28 @@ static int save(Commit *c, const Model *m, const Optim *o, const Texts *t)
     StWriter *wm = model_writer(m), *wo = o ? optim_writer(o) : NULL,
              *we = ema ? model_writer(m) : NULL;
     commit_room(c, stw_size(wm) + (o ? stw_size(wo) : 0) + (ema ? stw_size(we) : 0) + t->config.n +
-                       t->tok.n + t->state.n);
+                       (t->tok ? t->tok->n : 0) + t->state.n + t->clock.n);
     write_tensors(c, F_MODEL, wm, m, m->w, NULL);
     if (o) write_tensors(c, F_OPTIM, wo, m, NULL, o);
     if (ema) write_tensors(c, F_EMA, we, m, ema, NULL);
     write_text(c, F_CONFIG, t->config.s, t->config.n);
-    if (t->tok.n) write_text(c, F_TOK, t->tok.s, t->tok.n);
+    if (t->tok) write_text(c, F_TOK, t->tok->s, t->tok->n);
     if (t->state.n) write_text(c, F_STATE, t->state.s, t->state.n);
+    if (t->clock.n) write_text(c, F_CLOCK, t->clock.s, t->clock.n);
     return commit_end(c, (o ? 0 : 1u << F_OPTIM) | (ema ? 0 : 1u << F_EMA) |
-                             (t->state.n ? 0 : 1u << F_STATE));
+                             (t->state.n ? 0 : 1u << F_STATE) | (t->clock.n ? 0 : 1u << F_CLOCK));
 }
 
-int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_path,
-              const char *state_json)
+int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
+              const char *state_json, const char *clock_json)
 {
     Commit c;
-    Texts t = { 0 };
-    int r = -1;
-    /* before the commit begins: it may rename the file that tok_path names */
-    if (!tok_path || slurp(tok_path, &t.tok)) {
-        config_json(&m->cfg, &t.config);
-        if (state_json) buf_printf(&t.state, "%s\n", state_json);
-        r = commit_begin(&c, dir) ? -1 : save(&c, m, o, &t);
-    }
+    if (commit_begin(&c, dir)) return -1;
+    Texts t = { .tok = tok };
+    config_json(&m->cfg, &t.config);
+    if (state_json) buf_printf(&t.state, "%s\n", state_json);
+    if (clock_json) buf_printf(&t.clock, "%s\n", clock_json);
+    int r = save(&c, m, o, &t);
     texts_free(&t);
     return r;
 }
@@ -228,16 +212,19 @@ Config ckpt_config(const char *dir)
     return c;
 }
 
-Json *ckpt_state(const char *dir, Arena *a)
+static Json *load_object(const char *dir, int file, Arena *a)
 {
     int s = snapshot_begin(dir);
-    char *path = ckpt_path(dir, ckpt_name[F_STATE]);
+    char *path = ckpt_path(dir, ckpt_name[file]);
     Json *j = path ? load_json(path, a) : NULL;
     if (j && j->kind != J_OBJ) die("%s: not a JSON object", path);
     free(path);
     snapshot_end(s);
     return j;
 }
+
+Json *ckpt_state(const char *dir, Arena *a) { return load_object(dir, F_STATE, a); }
+Json *ckpt_clock(const char *dir, Arena *a) { return load_object(dir, F_CLOCK, a); }
 
 Tok *ckpt_tok(const char *dir)
 {

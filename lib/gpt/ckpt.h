@@ -1,5 +1,6 @@
 /* ckpt.h -- the model directory: model.safetensors, config.json, tokenizer.tok, state.json,
- * optimizer-0.safetensors and, if a running mean is kept, model-ema.safetensors. Format and commit protocol: pipegpt-model(5).
+ * clock.json, optimizer-0.safetensors and, if a running mean is kept, model-ema.safetensors. Format
+ * and commit protocol: pipegpt-model(5).
  *
  * A save writes every file as NAME.new, fsyncs them and the directory, and then renames a journal
  * (commit.json, listing the names) into place: from that instant the new checkpoint counts. Then
@@ -20,13 +21,18 @@
  * directory at a time. */
 void ckpt_lock(const char *dir);
 void ckpt_unlock(void);
+int ckpt_locked(const char *dir);           /* does a program hold it now? */
 
-/* state_json: one JSON object, or NULL. o NULL: no optimizer file. What is not given is removed
- * with the old checkpoint, so that all files belong together; only the tokenizer stays if tok_path
- * (the file whose bytes are copied) is NULL. Returns 0, or -1 with the reason told (disk full
+/* state_json, clock_json: one JSON object each, or NULL. o NULL: no optimizer file. What is not
+ * given is removed with the old checkpoint, so that all files belong together; only the tokenizer
+ * stays if tok (a tokenizer file's bytes) is NULL. Returns 0, or -1 with the reason told (disk full
  * ...) and the old checkpoint still whole. */
-int ckpt_save(const char *dir, const Model *m, const Optim *o, const char *tok_path,
-              const char *state_json);
+int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
+              const char *state_json, const char *clock_json);
+/* The checkpoint in dir under a second name, dir/step-NNNNNN: a model directory of its own, of hard
+ * links (copies where there are none). Only when it is whole, all but the last n up to this step
+ * are removed. 0, or -1 with the reason told. Under ckpt_lock(dir). */
+int ckpt_keep(const char *dir, int64_t step, int n);
 
 /* Path (malloced) of the committed version of dir/name, through an unfinished journal; NULL if the
  * checkpoint has no such file. */
@@ -37,6 +43,7 @@ enum { CKPT_TRAIN = 1, CKPT_EMA = 2 };      /* with gradients; the weights' runn
 Model *ckpt_model(const char *dir, const Ops *ops, int how);
 void ckpt_optim(const char *dir, Optim *o); /* moments, step count, o->ema; dies if there are none */
 Json *ckpt_state(const char *dir, Arena *a);            /* NULL if there is no state.json */
+Json *ckpt_clock(const char *dir, Arena *a);            /* the same of clock.json */
 Tok *ckpt_tok(const char *dir);
 
 /* For tests: what happens at the n-th step of the protocol (writes, fsyncs, renames ...). */

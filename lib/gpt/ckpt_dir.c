@@ -15,13 +15,14 @@
 #include <unistd.h>
 
 #define JOURNAL "commit.json"
-#define LOCK ".lock"
 #define JOURNAL_MAX 65536           /* bytes */
-#define PATIENCE 10.0 /* seconds that reader and committing writer wait for each other */
+#define PATIENCE 10.0               /* seconds that reader and committing writer wait for each other */
+#define GLANCE 0.2                  /* seconds that a writer waits for the lock */
 
 const char *const ckpt_name[F_COUNT] = {
     "model.safetensors", "config.json", "tokenizer.tok", "state.json", "optimizer-0.safetensors",
     "model-ema.safetensors",
+    "clock.json",
 };
 
 struct CkptFault ckpt_fault;
@@ -139,12 +140,12 @@ char *ckpt_path(const char *dir, const char *name)
     return NULL;
 }
 
-/* A lock within PATIENCE; 0, or -1 (held by another, or no locks here). */
-static int lock_soon(int fd, int how)
+/* A lock within `patience` seconds; 0, or -1 (EWOULDBLOCK: held by another; or no locks here). */
+static int lock_soon(int fd, int how, double patience)
 {
     for (double waited = 0; flock(fd, how | LOCK_NB); waited += 0.01) {
         if (errno == EINTR) continue;
-        if (errno != EWOULDBLOCK || waited >= PATIENCE) return -1;
+        if (errno != EWOULDBLOCK || waited >= patience) return -1;
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
     }
     return 0;
@@ -155,7 +156,7 @@ static int lock_soon(int fd, int how)
 int snapshot_begin(const char *dir)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) lock_soon(fd, LOCK_SH);
+    if (fd >= 0) lock_soon(fd, LOCK_SH, PATIENCE);
     return fd;
 }
 
@@ -204,7 +205,7 @@ static int recover(const char *dir, int fd)
     char name[64];
     Journal j = journal_read(dir);
     if (j.there) {
-        int locked = lock_soon(fd, LOCK_EX) == 0;
+        int locked = lock_soon(fd, LOCK_EX, PATIENCE) == 0;
         int r = roll_forward(fd, j.files, j.remove);
         if (locked) flock(fd, LOCK_UN);
         if (r) return -1;
@@ -230,11 +231,12 @@ static bool held_is(int fd)
 }
 
 /* The lock's descriptor; -1 with errno (EWOULDBLOCK: another writer has it). A file system that
- * knows no locks is let pass. */
+ * knows no locks is let pass. It is tried for a moment: ckpt_locked() of another program may hold
+ * it for an instant. */
 static int take_lock(const char *dir, int fd)
 {
-    int lock = openat(fd, LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock < 0 || !flock(lock, LOCK_EX | LOCK_NB)) return lock;
+    int lock = openat(fd, CKPT_LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock < 0 || !lock_soon(lock, LOCK_EX, GLANCE)) return lock;
     if (errno == EWOULDBLOCK) {
         close(lock);
         errno = EWOULDBLOCK;
@@ -248,6 +250,16 @@ void ckpt_unlock(void)
 {
     if (held.fd >= 0) close(held.fd);
     held.fd = -1;
+}
+
+int ckpt_locked(const char *dir)
+{
+    char *path = in_dir(dir, CKPT_LOCK, "");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int held_by_other = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    free(path);
+    return held_by_other;
 }
 
 static int make_dirs(const char *dir)
@@ -287,7 +299,7 @@ void ckpt_lock(const char *dir)
         ckpt_unlock();
         held.fd = take_lock(dir, fd);
         if (held.fd < 0 && errno == EWOULDBLOCK) die("%s: " IN_USE, dir);
-        if (held.fd < 0) die("%s/" LOCK ":", dir);
+        if (held.fd < 0) die("%s/" CKPT_LOCK ":", dir);
         held.dev = st.st_dev;
         held.ino = st.st_ino;
     }
@@ -315,7 +327,7 @@ int commit_begin(Commit *c, const char *dir)
     }
     if (!held_is(c->fd) && (c->lock = take_lock(dir, c->fd)) < 0) {
         if (errno == EWOULDBLOCK) note(0, "%s: " IN_USE, dir);
-        else note(0, "%s/" LOCK ":", dir);
+        else note(0, "%s/" CKPT_LOCK ":", dir);
         close(c->fd);
         return -1;
     }
@@ -396,7 +408,7 @@ static void give_up(Commit *c)
 int commit_end(Commit *c, unsigned removed)
 {
     if (!c->failed && (do_fsync(c->fd) || write_journal(c, removed))) fail(c, JOURNAL, "");
-    bool locked = !c->failed && lock_soon(c->fd, LOCK_EX) == 0;
+    bool locked = !c->failed && lock_soon(c->fd, LOCK_EX, PATIENCE) == 0;
     if (!c->failed && do_rename(c->fd, JOURNAL ".new", JOURNAL)) fail(c, JOURNAL, "");
     if (c->failed) give_up(c);
     else if (do_fsync(c->fd) || roll_forward(c->fd, c->files, removed)) {

@@ -1,4 +1,4 @@
-/* ckpt_dir.h -- replacing several files of a directory at once; only ckpt.c includes it.
+/* ckpt_dir.h -- replacing several files of a directory at once; only ckpt*.c include it.
  *
  *     Commit c;
  *     if (commit_begin(&c, dir)) return -1;
@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { F_MODEL, F_CONFIG, F_TOK, F_STATE, F_OPTIM, F_EMA, F_COUNT };
+#define CKPT_LOCK ".lock"
+enum { F_MODEL, F_CONFIG, F_TOK, F_STATE, F_OPTIM, F_EMA, F_CLOCK, F_COUNT };
 extern const char *const ckpt_name[F_COUNT];
 
 typedef struct Commit {

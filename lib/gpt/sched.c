@@ -56,6 +56,29 @@ double sched_weight_decay(int64_t it, int64_t n, double wd)
     return wd * 0.5 * (1 + cos(M_PI * (double)it / (double)(n > 0 ? n : 1)));
 }
 
+/* Half a cosine over the n - warmup steps after the warm-up. */
+static double cosine_lr(int64_t it, int64_t n, int64_t warmup, double final_frac)
+{
+    if (it < 0) it = 0;
+    if (it < warmup) return (double)(it + 1) / (double)warmup;
+    if (it >= n) return final_frac;
+    double f = (double)(it - warmup) / (double)(n - warmup);
+    return clamp01(final_frac + (1 - final_frac) * 0.5 * (1 + cos(M_PI * f)));
+}
+
+SchedAt sched_at(const Sched *s, int64_t it)
+{
+    if (s->kind == SCHED_NANOCHAT)
+        return (SchedAt){ sched_lr(it, s->n, s->warmup, s->warmdown_ratio, s->final_frac),
+                          sched_momentum(it, s->n, s->warmdown_ratio),
+                          sched_weight_decay(it, s->n, s->wd) };
+    double momentum = sched_momentum(it, s->n, 0);
+    if (s->kind == SCHED_COSINE)
+        return (SchedAt){ cosine_lr(it, s->n, s->warmup, s->final_frac), momentum,
+                          sched_weight_decay(it, s->n, s->wd) };
+    return (SchedAt){ sched_lr(it, s->n, s->warmup, 0, 1), momentum, s->wd };
+}
+
 /* The 1e-8 keeps the very first step from having no effect at all. */
 double sched_sft_lr(double progress, double warmup, double warmdown, double final_frac)
 {
@@ -74,6 +97,7 @@ double sched_sft_momentum(int64_t it)
 static int64_t steps_of(const AutoSizes *a)
 {
     if (a->steps_given > 0) return a->steps_given;
+    if (a->tokens_given > 0) return a->tokens_given / a->total_batch;
     double flops_per_step = a->flops_per_token * (double)a->total_batch;
     if (a->target_flops > 0) return to_int64(round_even(a->target_flops / flops_per_step));
     return a->target_tokens / a->total_batch;

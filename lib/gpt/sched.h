@@ -10,6 +10,20 @@ double sched_lr(int64_t it, int64_t n, int64_t warmup, double warmdown_ratio, do
 /* 0.85 -> 0.97 over 400 steps, -> 0.90 in the warm-down; the 400 steps win */
 double sched_momentum(int64_t it, int64_t n, double warmdown_ratio);
 double sched_weight_decay(int64_t it, int64_t n, double wd);        /* wd/2 (1 + cos(pi it / n)) */
+
+/* A run's schedule. nanochat: the three above. cosine: after the warm-up half a cosine from 1 to
+ * final_frac at step n; the momentum rises and stays. constant: after the
+ * warm-up 1 and wd; momentum as in cosine. */
+typedef enum { SCHED_NANOCHAT, SCHED_COSINE, SCHED_CONSTANT } SchedKind;
+typedef struct Sched {
+    SchedKind kind;
+    int64_t n, warmup;              /* steps */
+    double warmdown_ratio, final_frac, wd;
+} Sched;
+typedef struct SchedAt { double lr, momentum, weight_decay; } SchedAt;
+#define SCHED_OPEN INT64_C(1000000000000000)    /* n: not known yet, and no warm-down in sight */
+SchedAt sched_at(const Sched *s, int64_t it);
+
 /* By progress in [0, 1]; past 1 it falls on, as nanochat's does, but not below 0. */
 double sched_sft_lr(double progress, double warmup, double warmdown, double final_frac);
 double sched_sft_momentum(int64_t it);                              /* 0.85 -> 0.95 over 300 */
@@ -21,6 +35,7 @@ typedef struct AutoSizes {
     double flops_per_token;
     double target_flops;                            /* > 0: horizon by FLOPs */
     int64_t steps_given;                            /* > 0: horizon by steps */
+    int64_t tokens_given;                           /* > 0: horizon by tokens */
     int64_t batch_given;                            /* > 0: total batch in tokens */
     double weight_decay;                            /* 0.28 */
     /* results. steps may be 0: a horizon shorter than one batch */

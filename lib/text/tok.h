@@ -35,6 +35,7 @@ Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n);
 void tok_save(const Tok *t, const char *path);                  /* atomic */
 struct Out;
 void tok_write(const Tok *t, struct Out *o);                    /* to an output that is open */
+void tok_print(const Tok *t, Buf *b);                           /* the file's bytes, added */
 void tok_free(Tok *t);
 
 int tok_vocab(const Tok *t);                    /* ids are less than this, special ones too */

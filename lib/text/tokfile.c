@@ -56,11 +56,16 @@ void tokfile_print(const Tok *t, Buf *b)
     print_specials(t, b);
 }
 
+void tok_print(const Tok *t, Buf *b)
+{
+    tokfile_print(t, b);
+    buf_u64(b, t->hash);
+}
+
 void tok_write(const Tok *t, Out *o)
 {
     Buf b = {0};
-    tokfile_print(t, &b);
-    buf_u64(&b, t->hash);
+    tok_print(t, &b);
     out_write(o, b.s, b.n);
     buf_free(&b);
 }

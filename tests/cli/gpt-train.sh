@@ -43,7 +43,11 @@ says 2 "--shuffle: 'some' is neither" "a shuffle that is no number" "$run --shuf
 says 2 "--shuffle: '-1' is neither" "  a negative one" "$run --shuffle=-1 -t $dir/a.tok --train $dir/a.rows -o $dir/m"
 is "a micro-batch again: the plain C kernels agree" "$run --steps 3 --check-every 2 -t $dir/a.tok --train $dir/a.rows -o $dir/again | sed -n 's/.*\"check\": \"\(cpu base fp32\)\".*\"grad_diff\": \([^}]*\)}/\1 \2/p' | awk '{print \$1, \$2, \$3, (\$4 < 1e-5)}'" "cpu base fp32 1"
 rm -rf "$dir/m" "$dir/again"
-says 1 "/dev/full" "metrics that cannot be written" "$run -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/full || { echo /dev/full >&2; exit 1; }"
+says 1 "stdout: cannot write: No space left on device" "metrics that cannot be written" "$run -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/full"
+says 1 "saved in $dir/full" "  the run is saved first" "$run --force --stop-at 1 -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/full"
+ok "  and can go on" "gpt-train -q -j 1 --resume -o $dir/full >/dev/null"
+says 1 "stdout: cannot write: Broken pipe" "nobody reads the metrics" "{ sleep 0.2; $run --force -t $dir/a.tok --train $dir/a.rows -o $dir/full; echo \$? >$dir/rc; } | :; exit \$(cat $dir/rc)"
+ok "  saved too" "[ -s $dir/full/model.safetensors ]"
 ok "a run" "$run -t $dir/a.tok --train $dir/a.rows --val $dir/v.rows --eval-every 1 -o $dir/m >$dir/m.jsonl"
 is "metrics: the plan first, then one record per step" \
     "sed 's/:.*//' $dir/m.jsonl | tr '\n' ' '" '{"config" {"step" {"step" {"step" '
@@ -54,7 +58,7 @@ ok "unless told to" "$run --force -t $dir/a.tok --train $dir/a.rows -o $dir/m"
 ok "no escape code in a file" "$run -v -t $dir/a.tok --train $dir/a.rows -o $dir/m3 >/dev/null 2>$dir/err; ! grep -q '$(printf '\033')' $dir/err"
 ok "samples as records" "$run -t $dir/a.tok --train $dir/a.rows --sample-every 2 --sample-prompt 'line 1' --force -o $dir/m3 | grep -q '\"prompt\": \"line 1\", \"sample\": '"
 ok "data smaller than a micro-batch wraps" "$run --total-batch-size 64K -B 64 --steps 1 -t $dir/a.tok --train $dir/a.rows -o $dir/m4"
-says 1 "full/model.safetensors" "why nothing was saved is told, also with -q" "ulimit -f 40; $run -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/null"
+says 1 "limit/model.safetensors" "why nothing was saved is told, also with -q" "ulimit -f 40; $run -t $dir/a.tok --train $dir/a.rows -o $dir/limit >/dev/null"
 $run -t "$dir/a.tok" --train "$dir/a.rows" -o "$dir/killed" >/dev/null 2>&1 & pid=$!
 while [ ! -e "$dir/killed/model.safetensors.new" ] && kill -0 $pid 2>/dev/null; do :; done
 kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null

@@ -43,7 +43,7 @@ static const Config config = { .family = "nanochat", .T = 16, .V = 70, .Vp = 128
 static const OptimSettings settings = { 0.3, 0.008, 0.02, 0.5, 1, 0.28, 0 };
 static char *root;
 
-typedef struct Run { Model *m; Optim *o; char *tok, *state; } Run;
+typedef struct Run { Model *m; Optim *o; Buf tok; char *state; } Run;
 
 static void fill(real *x, int64_t n, int version, int salt)
 {
@@ -61,18 +61,14 @@ static void write_text(const char *path, const char *s)
 
 static Run run_of(int version)
 {
-    Run r = { model_new(&ops, &config, 1), NULL, NULL, NULL };
+    Run r = { .m = model_new(&ops, &config, 1) };
     r.o = optim_new(r.m, &settings);
     for (int i = 0; i < r.m->nparam; i++)
         fill(r.m->w + r.m->param[i].off, r.m->param[i].n, version, i % 7);
     fill(r.o->m1, r.m->n, version, 8);
     fill(r.o->m2, r.o->n2, version, 9);
     r.o->t = version * 10;
-    char name[32], text[64];
-    snprintf(name, sizeof name, "tok%d", version);
-    snprintf(text, sizeof text, "tokenizer %d\n", version);
-    r.tok = in(root, name);
-    write_text(r.tok, text);
+    buf_printf(&r.tok, "tokenizer %d\n", version);
     r.state = xasprintf("{\"version\": %d}", version);
     return r;
 }
@@ -81,7 +77,7 @@ static void run_free(Run *r)
 {
     optim_free(r->o);
     model_free(r->m);
-    free(r->tok);
+    buf_free(&r->tok);
     free(r->state);
 }
 
@@ -129,10 +125,10 @@ static int tok_version(const char *dir)
 static int state_version(const char *dir)
 {
     Arena a = { 0 };
-    const Json *j = ckpt_state(dir, &a);
-    int v = j ? (int)num(j, "version") : -1;
+    const Json *j = ckpt_state(dir, &a), *c = ckpt_clock(dir, &a);
+    int v = j ? (int)num(j, "version") : -1, w = c ? (int)num(c, "version") : -1;
     arena_free(&a);
-    return v;
+    return v == w ? v : -2;
 }
 
 /* full: with optimizer and state; else those must be absent. */
@@ -173,7 +169,7 @@ static void wipe(const char *dir)
     for (struct dirent *e; d && (e = readdir(d)); ) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         char *p = in(dir, e->d_name);
-        unlink(p);
+        if (unlink(p)) wipe(p);
         free(p);
     }
     if (d) closedir(d);
@@ -183,7 +179,8 @@ static void wipe(const char *dir)
 static int save(const char *dir, int version, int full)
 {
     Run r = run_of(version);
-    int x = ckpt_save(dir, r.m, full ? r.o : NULL, r.tok, full ? r.state : NULL);
+    int x = ckpt_save(dir, r.m, full ? r.o : NULL, &r.tok, full ? r.state : NULL,
+                      full ? r.state : NULL);
     run_free(&r);
     return x;
 }
@@ -230,24 +227,22 @@ static void round_trip(void)
     ok(save(dir, 3, 0) == 0 && version_in(dir, &full) == 3 && !full,
        "weights only: the old optimizer and state go");
     Run r = run_of(4);
-    char *tok = ckpt_path(dir, "tokenizer.tok");
-    ok(ckpt_save(dir, r.m, NULL, tok, NULL) == 0 && tok_version(dir) == 3,
-       "the directory's own tokenizer as source");
-    ok(ckpt_save(dir, r.m, NULL, NULL, NULL) == 0 && tok_version(dir) == 3,
+    ok(ckpt_save(dir, r.m, NULL, NULL, NULL, NULL) == 0 && tok_version(dir) == 3,
        "no tokenizer given: it stays");
     ok(!stray(dir) && !access(extra, F_OK), "nothing is left behind, other files are not touched");
     Tok *t = tok_from_merges(NULL, 0);
-    char *file = in(root, "real.tok");
-    tok_save(t, file);
-    ok(ckpt_save(dir, r.m, NULL, file, NULL) == 0, "saved with a real tokenizer");
+    Buf bytes = { 0 };
+    tok_print(t, &bytes);
+    ok(ckpt_save(dir, r.m, NULL, &bytes, NULL, NULL) == 0, "saved with a real tokenizer");
+    buf_free(&bytes);
     Tok *back = ckpt_tok(dir);
     ok(tok_hash(back) == tok_hash(t) && tok_vocab(back) == 265, "  which is read back");
-    tok_free(t); tok_free(back); free(file);
+    tok_free(t); tok_free(back);
     Config c = ckpt_config(dir);
     ok(c.V == 70 && c.Vp == 128 && c.L == 2 && !strcmp(c.window, "SL"), "the configuration");
     run_free(&r);
     wipe(dir);
-    free(dir); free(extra); free(tok);
+    free(dir); free(extra);
 }
 
 static void names_and_shapes(void)
@@ -338,12 +333,6 @@ static void full_disk(void *dir)
     ckpt_fault = (struct CkptFault){ .fail_at = 1 };
     exit(save(dir, 2, 1) == -1 ? 5 : 6);
 }
-static void missing_tok(void *dir)
-{
-    Run r = run_of(2);
-    int x = ckpt_save(dir, r.m, r.o, "/nonexistent.tok", "{}"), full;
-    exit(x == -1 && version_in(dir, &full) == 1 ? 5 : 6);
-}
 
 static void lock_it(void *dir) { ckpt_lock(dir); }
 static void save_it(void *dir) { exit(save(dir, 2, 1) == -1 ? 5 : 6); }
@@ -362,7 +351,7 @@ static void huge(void *dir)
     Config c = { .family = "nanochat", .T = 16, .V = 1 << 24, .Vp = 1 << 24, .L = 1, .H = 8192,
                  .K = 8192, .C = 1 << 20, .window = "L" };
     Model *m = model_new(&none, &c, 0);
-    int full, old = ckpt_save(dir, m, NULL, NULL, NULL) == -1 && version_in(dir, &full) == 1 &&
+    int full, old = ckpt_save(dir, m, NULL, NULL, NULL, NULL) == -1 && version_in(dir, &full) == 1 &&
                     !stray(dir);
     model_free(m);
     exit(old ? 5 : 6);
@@ -376,7 +365,6 @@ static void refused_saves(void)
        "a write fails: the old stays");
     ok(dies(5, "r/model.safetensors: No space left on device", full_disk, dir),
        "a full disk is named");
-    ok(dies(5, "/nonexistent.tok: No such file", missing_tok, dir), "no tokenizer to copy");
     ok(dies(5, "r/model.safetensors: No space left on device (the checkpoint takes", huge, dir),
        "a checkpoint that cannot fit is not begun");
     write_text(file, "x");
@@ -437,6 +425,100 @@ static void readers(void)
         seen++;
     }
     ok(good && st == 0 && seen > 5, "read %d times while another process saves", seen);
+    wipe(dir);
+    free(dir);
+}
+
+/* ---- checkpoints kept beside the newest */
+
+/* Version in dir/name, -1 if it is not there; whole, or -2. */
+static int kept(const char *dir, const char *name)
+{
+    char *p = in(dir, name);
+    int full = 0, v = version_in(p, &full);
+    free(p);
+    return v > 0 && !full ? -2 : v;
+}
+
+static void keeping(void)
+{
+    char *dir = in(root, "keep"), *other = in(dir, "step-000002/mine"),
+         *moved = in(dir, "step-000002.new/mine");
+    int good = 1;
+    for (int v = 1; v <= 4; v++) {
+        good &= !save(dir, v, 1) && !ckpt_keep(dir, v, 2);
+        if (v == 2) write_text(other, "x");
+    }
+    ok(good && kept(dir, "step-000004") == 4 && kept(dir, "step-000003") == 3, "the last two stay");
+    ok(kept(dir, "step-000001") == -1, "an older one goes");
+    ok(kept(dir, "step-000002") == -1 && !access(moved, F_OK),
+       "a file of the user's in it stays");
+    ok(!save(dir, 3, 1) && !ckpt_keep(dir, 3, 1) && kept(dir, "step-000004") == 4 &&
+       kept(dir, "step-000003") == 3, "a later step than this one is left alone");
+    char *sub = in(dir, "step-000003");
+    ok(!save(sub, 1, 1) && kept(dir, "step-000003") == 1 && kept(dir, ".") == 3,
+       "a save in a kept one changes that alone");
+    wipe(dir);
+    free(dir); free(other); free(moved); free(sub);
+}
+
+static int keep_killed(const char *dir, int64_t step, int n, int k)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        ckpt_fault = (struct CkptFault){ .kill_at = k };
+        _exit(ckpt_keep(dir, step, n) != 0);
+    }
+    int st = 0;
+    waitpid(pid, &st, 0);
+    return WIFEXITED(st) ? WEXITSTATUS(st) : -1;
+}
+
+/* Before the new one is whole nothing is removed; no half of one ever has a final name. */
+static void keep_kills(void)
+{
+    char *dir = in(root, "kk");
+    int good = 1, steps = 0, before = 0, after = 0;
+    for (int k = 1, code = 77; good && code == 77; k++) {
+        wipe(dir);
+        for (int v = 1; v <= 2; v++) good &= !save(dir, v, 1) && !ckpt_keep(dir, v, 2);
+        save(dir, 3, 1);
+        code = keep_killed(dir, 3, 1, k);
+        int a = kept(dir, "step-000001"), b = kept(dir, "step-000002"), c = kept(dir, "step-000003");
+        good &= (a == 1 || a == -1) && (b == 2 || b == -1) && (c == 3 || c == -1);
+        good &= c == 3 || (a == 1 && b == 2);
+        good &= kept(dir, ".") == 3;
+        if (!good) printf("# killed at %d: exit %d, %d %d %d\n", k, code, a, b, c);
+        c == 3 ? after++ : before++;
+        good &= !ckpt_keep(dir, 3, 1) && !stray(dir) && kept(dir, "step-000003") == 3 &&
+                kept(dir, "step-000002") == -1 && kept(dir, "step-000001") == -1;
+        steps = k;
+    }
+    ok(good && before > 5 && after > 5, "killed at each of %d steps (%d before it was whole, %d "
+       "after): the next call mends it", steps, before, after);
+    wipe(dir);
+    free(dir);
+}
+
+static void keep_fails(void *dir)
+{
+    ckpt_fault = (struct CkptFault){ .fail_at = 3 };
+    exit(ckpt_keep(dir, 2, 1) == -1 && kept(dir, "step-000001") == 1 ? 5 : 6);
+}
+
+static void keep_failed(void)
+{
+    char *dir = in(root, "kf");
+    save(dir, 1, 1);
+    ckpt_keep(dir, 1, 1);
+    save(dir, 2, 1);
+    ok(dies(5, "kf/step-000002: not kept: No space left on device", keep_fails, dir),
+       "a failure is told, and the older one stays");
+    ok(!ckpt_locked(dir), "nobody holds it");
+    ckpt_lock(dir);
+    ok(ckpt_locked(dir), "somebody does");
+    ckpt_unlock();
     wipe(dir);
     free(dir);
 }
@@ -520,7 +602,7 @@ static void extra_tensors(void)
 {
     char *dir = in(root, "x"), *path = in(dir, "model.safetensors");
     Run r = run_of(1);
-    ckpt_save(dir, r.m, NULL, NULL, NULL);
+    ckpt_save(dir, r.m, NULL, NULL, NULL, NULL);
     StWriter *w = stw_new();
     stw_add(w, "rotary.cos", 1, (int64_t[]){ 4 });
     for (int i = 0; i < r.m->nparam; i++)
@@ -554,6 +636,9 @@ int main(void)
     refused_saves();
     two_writers();
     readers();
+    keeping();
+    keep_kills();
+    keep_failed();
     refused_loads();
     extra_tensors();
     char *b = in(root, "a/b"), *a = in(root, "a");

@@ -1,0 +1,157 @@
+/* ckpt_keep.c -- earlier checkpoints of a run, kept beside its newest one; see ckpt.h.
+ *
+ * A kept checkpoint is made under the name step-NNNNNN.new and renamed when it is whole; one that
+ * is to go is given such a name first. So whatever ends in .new is waste of a kill, and is removed
+ * by the next call. */
+#include "gpt/ckpt.h"
+#include "gpt/ckpt_dir.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "step-"
+#define WASTE ".new"
+
+/* The number in "step-NNNNNN" or "step-NNNNNN.new", or -1: not a name of ours. */
+static int64_t step_in(const char *name, bool *waste)
+{
+    size_t n = strlen(PREFIX);
+    if (strncmp(name, PREFIX, n)) return -1;
+    size_t k = strspn(name + n, "0123456789");
+    if (k < 6 || k > 18) return -1;
+    *waste = !strcmp(name + n + k, WASTE);
+    if (name[n + k] && !*waste) return -1;
+    return strtoll(name + n, NULL, 10);
+}
+
+static void name_of(char out[48], int64_t step, const char *suffix)
+{
+    snprintf(out, 48, PREFIX "%06" PRId64 "%s", step, suffix);
+}
+
+/* The files of a checkpoint and the folder, unless the user has put something else into it. */
+static int remove_dir(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
+    if (fd < 0) return errno == ENOENT ? 0 : -1;
+    for (int i = 0; i < F_COUNT && !r; i++)
+        r = ckpt_step() || (unlinkat(fd, ckpt_name[i], 0) && errno != ENOENT) ? -1 : 0;
+    if (!r && unlinkat(fd, CKPT_LOCK, 0) && errno != ENOENT) r = -1;
+    close(fd);
+    if (r || ckpt_step()) return -1;
+    return unlinkat(parent, name, AT_REMOVEDIR) && errno != ENOTEMPTY && errno != EEXIST ? -1 : 0;
+}
+
+static int copy_bytes(int to, int from)
+{
+    char *buf = xmalloc(1 << 20);
+    ssize_t k;
+    while ((k = read(from, buf, 1 << 20)) != 0) {
+        ssize_t done = 0, w = 0;
+        if (k < 0 && errno == EINTR) continue;
+        while (done < k && ((w = write(to, buf + done, (size_t)(k - done))) >= 0 || errno == EINTR))
+            done += w > 0 ? w : 0;
+        if (k < 0 || w < 0) break;
+    }
+    free(buf);
+    return k ? -1 : fsync(to);
+}
+
+/* For file systems without hard links. */
+static int copy_file(const char *path, int dir, const char *name)
+{
+    int from = open(path, O_RDONLY | O_CLOEXEC);
+    int to = from < 0 ? -1 : openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int r = to < 0 ? -1 : copy_bytes(to, from), err = errno;
+    if (to >= 0 && close(to) && !r) { r = -1; err = errno; }
+    if (from >= 0) close(from);
+    errno = err;
+    return r;
+}
+
+/* Hard links to the files that count now: a save replaces names, never the contents behind them. */
+static int fill(const char *dir, int to)
+{
+    for (int i = 0; i < F_COUNT; i++) {
+        char *path = ckpt_path(dir, ckpt_name[i]);
+        if (!path) continue;
+        int r = ckpt_step() ? -1 : linkat(AT_FDCWD, path, to, ckpt_name[i], 0);
+        if (r && (errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK || errno == ENOSYS))
+            r = copy_file(path, to, ckpt_name[i]);
+        int err = errno;
+        free(path);
+        errno = err;
+        if (r) return -1;
+    }
+    return ckpt_step() ? -1 : fsync(to);
+}
+
+static int make(const char *dir, int parent, int64_t step)
+{
+    char name[48], whole[48];
+    name_of(name, step, WASTE);
+    name_of(whole, step, "");
+    if (remove_dir(parent, name) || ckpt_step() || mkdirat(parent, name, 0777)) return -1;
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = fd < 0 ? -1 : fill(dir, fd), err = errno;
+    if (fd >= 0) close(fd);
+    errno = err;
+    if (r) return -1;
+    if (remove_dir(parent, whole)) return -1;       /* the same step, kept before a resume */
+    return ckpt_step() || renameat(parent, name, parent, whole) || fsync(parent) ? -1 : 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Waste, and of the checkpoints up to `step` all but the last n. Those of later steps are not of
+ * this run's past: they stay. */
+static int prune(int parent, int64_t step, int n)
+{
+    int again = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+    DIR *d = again < 0 ? NULL : fdopendir(again);
+    if (!d) return -1;
+    int64_t *kept = NULL;
+    size_t count = 0, cap = 0;
+    for (struct dirent *e; (e = readdir(d)); ) {
+        bool waste;
+        int64_t s = step_in(e->d_name, &waste);
+        if (s < 0) continue;
+        if (waste) { r |= remove_dir(parent, e->d_name); continue; }
+        if (s > step) continue;
+        if (count == cap) kept = xreallocarray(kept, cap = cap ? 2 * cap : 16, sizeof *kept);
+        kept[count++] = s;
+    }
+    closedir(d);
+    if (count) qsort(kept, count, sizeof *kept, newest_first);
+    for (size_t i = (size_t)n; i < count && !r; i++) {
+        char name[48], waste[48];
+        name_of(name, kept[i], "");
+        name_of(waste, kept[i], WASTE);
+        r = ckpt_step() || renameat(parent, name, parent, waste) || remove_dir(parent, waste);
+    }
+    free(kept);
+    return r ? -1 : 0;
+}
+
+int ckpt_keep(const char *dir, int64_t step, int n)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = fd < 0 || make(dir, fd, step) || prune(fd, step, n) ? -1 : 0;
+    if (r) {
+        char *path = xasprintf("%s/" PREFIX "%06" PRId64, dir, step);
+        note(0, "%s: not kept:", path);
+        free(path);
+    }
+    if (fd >= 0) close(fd);
+    return r;
+}
