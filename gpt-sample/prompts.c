@@ -7,7 +7,7 @@
 struct Prompts {
     const StrList *texts; int next;
     const char *file; int done;     /* a whole file */
-    In *in; int json;               /* lines */
+    In *in; int kind;               /* lines */
     Buf line, where;
     Arena arena;                    /* the line's tree */
 };
@@ -28,11 +28,11 @@ Prompts *prompts_file(const char *path)
     return p;
 }
 
-Prompts *prompts_lines(const char *path, int json)
+Prompts *prompts_lines(const char *path, int kind)
 {
     Prompts *p = xcalloc(1, sizeof *p);
     p->in = in_open(path);
-    p->json = json;
+    p->kind = kind;
     return p;
 }
 
@@ -87,10 +87,16 @@ static void parse_row(Prompts *p, Prompt *out)
     const Json *row = json_parse(&p->arena, out->text, out->n, &err, &at);
     if (!row) die("%s: byte %zu: %s", p->where.s, at + 1, err);
     if (row->kind != J_OBJ) die("%s: not a JSON object", p->where.s);
-    const Json *text = json_get(row, "prompt");
-    if (!text || text->kind != J_STR) die("%s: no \"prompt\" that is a string", p->where.s);
     row_settings(p, row, &out->set);
     out->row = row;
+    if (p->kind == LINES_CHAT) {
+        out->messages = json_get(row, "messages");
+        if (!out->messages || out->messages->kind != J_ARR)
+            die("%s: no \"messages\" that are an array", p->where.s);
+        return;
+    }
+    const Json *text = json_get(row, "prompt");
+    if (!text || text->kind != J_STR) die("%s: no \"prompt\" that is a string", p->where.s);
     out->text = text->s;
     out->n = text->len;
 }
@@ -108,15 +114,15 @@ static bool next_line(Prompts *p, Prompt *out)
         if (!in_line(p->in, &p->line)) return false;
         out->text = p->line.n ? p->line.s : "";
         out->n = p->line.n;
-        if (p->json && in_lineno(p->in) == 1 && out->n >= 3 &&
+        if (p->kind && in_lineno(p->in) == 1 && out->n >= 3 &&
             memcmp(out->text, "\xef\xbb\xbf", 3) == 0) {      /* a byte-order mark is no JSON */
             out->text += 3;
             out->n -= 3;
         }
-    } while (p->json && (out->n == 0 || blank(&p->line)));
+    } while (p->kind && (out->n == 0 || blank(&p->line)));
     buf_clear(&p->where);
     buf_printf(&p->where, "%s: line %llu", in_name(p->in), (unsigned long long)in_lineno(p->in));
-    if (p->json) parse_row(p, out);
+    if (p->kind) parse_row(p, out);
     return true;
 }
 

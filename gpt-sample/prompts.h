@@ -19,6 +19,8 @@ typedef struct Settings {
 typedef struct Prompt {
     const char *text; size_t n;     /* this and row live until the next prompt_next() */
     const Json *row;                /* the whole object, with JSON Lines input */
+    const Json *messages;           /* of a conversation, in place of text */
+    size_t dropped;                 /* its turns that do not fit; the caller's */
     const char *where;              /* for messages: "stdin: line 3", "prompt 2" */
     Settings set;
 } Prompt;
@@ -27,7 +29,9 @@ typedef struct Prompts Prompts;
 
 Prompts *prompts_texts(const StrList *texts);           /* each -p */
 Prompts *prompts_file(const char *path);                /* -f: the whole file is one prompt */
-Prompts *prompts_lines(const char *path, int json);     /* a prompt, or an object, per line */
+/* A line is a prompt, an object with "prompt", or one with "messages". */
+enum { LINES_TEXT, LINES_JSON, LINES_CHAT };
+Prompts *prompts_lines(const char *path, int kind);
 bool prompt_next(Prompts *p, const Settings *defaults, Prompt *out);
 const char *prompts_name(const Prompts *p);
 void prompts_free(Prompts *p);

@@ -1,5 +1,6 @@
 /* writer.c -- see writer.h. */
 #include "writer.h"
+#include "text/talk.h"
 #include "text/utf8.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ typedef struct Slot {               /* an unfinished sample, or one that waits f
 struct Writer {
     Out *out;
     const Tok *tok;
+    Chat *chat;
     int flags, terminal;
     const Prompt *p; int prompt_tokens;
     Slot *slot; int nslot;          /* sample s is in slot[s % nslot] */
@@ -21,10 +23,10 @@ struct Writer {
     Buf json;
 };
 
-Writer *writer_new(Out *out, const Tok *tok, int flags, int terminal)
+Writer *writer_new(Out *out, const Tok *tok, Chat *chat, int flags, int terminal)
 {
     Writer *w = xcalloc(1, sizeof *w);
-    *w = (Writer){ .out = out, .tok = tok, .flags = flags, .terminal = terminal };
+    *w = (Writer){ .out = out, .tok = tok, .chat = chat, .flags = flags, .terminal = terminal };
     return w;
 }
 
@@ -72,15 +74,17 @@ static void stream(Writer *w, Slot *s)
     out_flush(w->out);
 }
 
-static int is_result(const Json *member)
+/* Members of the input that the output has a value of its own for; "messages" are not repeated. */
+static int is_result(const Json *member, int chat)
 {
     static const char *const names[] = {
+        "messages", "role", "content", "dropped_turns",         /* of conversations */
         "index", "text", "tokens", "prompt_tokens", "finish_reason", "ids"
     };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (member->key_len == strlen(names[i]) && !memcmp(member->key, names[i], member->key_len))
-            return 1;
-    return 0;
+    size_t n = sizeof names / sizeof *names, i = chat ? 0 : 4;
+    while (i < n && (member->key_len != strlen(names[i]) ||
+                     memcmp(member->key, names[i], member->key_len))) i++;
+    return i < n;
 }
 
 static void json_input(Buf *b, const Prompt *p)         /* "prompt", and what else the line had */
@@ -92,7 +96,7 @@ static void json_input(Buf *b, const Prompt *p)         /* "prompt", and what el
         return;
     }
     for (const Json *m = p->row->child; m; m = m->next) {
-        if (is_result(m)) continue;
+        if (is_result(m, p->messages != NULL)) continue;
         json_str(b, m->key, m->key_len);
         buf_char(b, ':');
         buf_add(b, m->src, m->src_len);
@@ -106,8 +110,15 @@ static void write_json(Writer *w, const Slot *s, int sample)
     buf_clear(b);
     buf_char(b, '{');
     json_input(b, w->p);
-    buf_printf(b, "\"index\":%d,\"text\":", sample);
-    json_str(b, s->text.n ? s->text.s : "", s->text.n);
+    buf_printf(b, "\"index\":%d,", sample);
+    if (w->chat) {
+        buf_str(b, "\"role\":\"assistant\",\"content\":");
+        talk_content(w->chat, s->ids.id, s->ids.n, b);
+        buf_printf(b, ",\"dropped_turns\":%zu", w->p->dropped);
+    } else {
+        buf_str(b, "\"text\":");
+        json_str(b, s->text.n ? s->text.s : "", s->text.n);
+    }
     buf_printf(b, ",\"prompt_tokens\":%d,\"tokens\":%lld", w->prompt_tokens, (long long)s->tokens);
     if (w->flags & W_IDS) {
         buf_str(b, ",\"ids\":[");
@@ -128,7 +139,7 @@ void writer_token(void *arg, int sample, int id)
     const char *bytes = tok_bytes(w->tok, id, &n);
     buf_add(&s->text, bytes, n);
     s->tokens++;
-    if (w->flags & W_IDS) ids_add(&s->ids, (uint32_t)id);
+    if (w->chat || (w->flags & W_IDS)) ids_add(&s->ids, (uint32_t)id);
     if (!(w->flags & W_JSON) && sample == w->turn) stream(w, s);
 }
 

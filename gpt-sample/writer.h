@@ -6,12 +6,13 @@
 #ifndef GPT_SAMPLE_WRITER_H
 #define GPT_SAMPLE_WRITER_H
 #include "prompts.h"
-#include "text/tok.h"
+#include "text/chat.h"
 
 typedef struct Writer Writer;
 
 enum { W_JSON = 1, W_IDS = 2, W_ECHO = 4 };     /* JSON; with "ids"; text after its prompt */
-Writer *writer_new(Out *out, const Tok *tok, int flags, int terminal);
+/* chat: objects are messages of the assistant, with the parts that this template knows; or NULL. */
+Writer *writer_new(Out *out, const Tok *tok, Chat *chat, int flags, int terminal);
 void writer_free(Writer *w);
 /* The samples that follow belong to p, which has n tokens; at most `open` are unfinished
  * at once. */

@@ -52,7 +52,7 @@ typedef struct GenJob {
     void (*end)(void *arg, int sample, int id);         /* the end token drawn; -1: no room */
     void *arg;
     /* All of these may be NULL, 0. */
-    const Tool *tool;               /* what it forces counts as new tokens, and never as end token */
+    const Tool *tool;               /* what it forces are new tokens too, and never end tokens */
     void (*forced)(void *arg, int sample, int id);      /* in place of token() for those */
     /* May change the logits [V] that sample's next token is drawn from, made-th (from 0). */
     void (*logits)(void *arg, int sample, int made, real *l);

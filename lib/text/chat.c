@@ -196,6 +196,11 @@ void chat_end(Chat *c, ChatIds *out)
     if (c->kind == CHAT_CHATML) put_text(c, out, "\n", 1, 0);
 }
 
+void chat_sampled(ChatIds *out, const uint32_t *id, size_t n)
+{
+    for (size_t i = 0; i < n; i++) put_id(out, (int)id[i], 1);
+}
+
 /* ---- from JSON ------------------------------------------------------------------------- */
 
 /* "message 2: ..." */
@@ -230,13 +235,12 @@ static char *render_part(Chat *c, ChatIds *out, const Json *p, int at, int k)
     return NULL;
 }
 
-static char *render_answer(Chat *c, ChatIds *out, const Json *m, int at)
+char *chat_content(Chat *c, ChatIds *out, const Json *m, int at)
 {
     const Json *content = json_get(m, "content");
     if (!content) return wrong(at, "has no \"content\"");
     if (content->kind != J_STR && content->kind != J_ARR)
         return wrong(at, "the content is neither a string nor a list of parts");
-    chat_answer(c, out);
     if (content->kind == J_STR) chat_part(c, out, PART_TEXT, content->s, content->len);
     int k = 1;
     if (content->kind == J_ARR)
@@ -244,8 +248,15 @@ static char *render_answer(Chat *c, ChatIds *out, const Json *m, int at)
             char *bad = render_part(c, out, p, at, k);
             if (bad) return bad;
         }
-    chat_end(c, out);
     return NULL;
+}
+
+static char *render_answer(Chat *c, ChatIds *out, const Json *m, int at)
+{
+    chat_answer(c, out);
+    char *bad = chat_content(c, out, m, at);
+    if (!bad) chat_end(c, out);
+    return bad;
 }
 
 static char *check_role(const Json *m, int at, const char *want)

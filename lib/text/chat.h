@@ -61,6 +61,10 @@ void chat_user(Chat *c, ChatIds *out, const char *system, size_t len, const char
 void chat_answer(Chat *c, ChatIds *out);                        /* the assistant's header */
 void chat_part(Chat *c, ChatIds *out, PartKind k, const char *s, size_t n);
 void chat_end(Chat *c, ChatIds *out);                           /* of the answer */
+/* What lies between header and end: from the content of a message, the at-th, with an error as of
+ * chat_render(); or as it was sampled, mask 1. */
+char *chat_content(Chat *c, ChatIds *out, const Json *message, int at);
+void chat_sampled(ChatIds *out, const uint32_t *id, size_t n);
 
 /* Ids of an answer (without its header; its end token may be there or not) as parts: calls part()
  * for each, in order. Ids that belong to no well-formed part are text, special ones of them left

@@ -71,7 +71,8 @@ static void check(Gen *g, const Tool *tool, const Json *row)
         for (int i = 0; i < prompt->n; i++) put(&r, s, ids[i], 0);
     GenJob j = { .model = "scripted", .prompt = ids, .n = prompt->n, .samples = scripts->n,
                  .max_tokens = (int)num(row, "max_tokens"), .batch = 3, .stop = stop, .tool = tool,
-                 .token = on_token, .forced = on_forced, .end = on_end, .logits = script, .arg = &r };
+                 .token = on_token, .forced = on_forced, .end = on_end, .logits = script,
+                 .arg = &r };
     gen_run(g, &j);
     for (int s = 0; s < scripts->n; s++)
         good = good && same(nth(json_get(row, "batch_result"), s), r.id[s], r.n[s]) &&

@@ -12,7 +12,7 @@ static Writer *start(int flags, int terminal, const Prompt *p, int open)
     if (pipe(fd)) abort();
     fcntl(fd[0], F_SETFL, O_NONBLOCK);
     char *path = xasprintf("/dev/fd/%d", fd[1]);
-    Writer *w = writer_new(out_open(path, 0), tok, flags, terminal);
+    Writer *w = writer_new(out_open(path, 0), tok, NULL, flags, terminal);
     free(path);
     writer_prompt(w, p, 3, open);
     return w;
