@@ -144,10 +144,8 @@ static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
 static Var *rope(Pass *p, Var *x, int heads)
 {
     const Config *c = &p->m->cfg;
-    Var *y = nn_rope(p->t, x, p->m->rope, p->pos, NULL, p->B, p->T, heads, c->C / c->H, 1, qk_scale,
-                     eps);
-    tape_done(p->t, x);
-    return y;
+    return nn_rope(p->t, x, p->m->rope, p->pos, NULL, p->B, p->T, heads, c->C / c->H, 1, qk_scale,
+                   eps);
 }
 
 /* x + attention. The norm's result is made again in the backward pass: that costs little. */
@@ -187,12 +185,10 @@ static Var *mlp(Pass *p, int layer, Var *x)
     Tape *t = p->t;
     Var *h = nn_norm(t, x, N, C, eps);
     seen(p, layer, "mlp_in", h);
-    Var *a = nn_linear(t, h, w->fc, N, C, 4 * C);
+    Var *a = nn_relu2(t, nn_linear(t, h, w->fc, N, C, 4 * C));
     tape_done(t, h);
-    Var *b = nn_relu2(t, a);
+    x = nn_linear_add(t, x, a, w->proj, N, 4 * C, C);
     tape_done(t, a);
-    x = nn_linear_add(t, x, b, w->proj, N, 4 * C, C);
-    tape_done(t, b);
     return x;
 }
 

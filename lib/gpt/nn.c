@@ -7,6 +7,15 @@
 #define G(i) tape_grad(t, r->in[i])
 #define O (t->ops)
 
+/* Where the gradient of input i goes, of as many elements as the output: its array, to be replaced
+ * (beta 0), which is the output's own, *dy, if input i had none yet; or to be added to (1). */
+static Act *grad_over(Tape *t, Rec *r, int i, Act **dy, int *beta)
+{
+    *beta = !tape_pass_grad(r, r->in[i]);
+    *dy = *beta ? r->out->g : r->in[i]->g;
+    return tape_grad(t, r->in[i]);
+}
+
 static void embed_f(Tape *t, Rec *r)
 {
     O->embed(tape_out(t, r), IN(0), r->save[0], r->d[0], r->d[1]);
@@ -39,7 +48,9 @@ static void linear_b(Tape *t, Rec *r)
 {
     int N = r->d[0], C = r->d[1], M = r->d[2];
     Var *x = r->in[0], *w = r->in[1];
-    O->linear_dx(tape_grad(t, x), r->out->g, w->v, N, C, M);
+    int beta;
+    Act *dx = tape_grad_to(t, x, &beta);
+    O->linear_dx(dx, r->out->g, w->v, N, C, M, beta);
     if (w->dw)
         O->linear_dw(w->dw, r->out->g, tape_val(t, x), N, C, M);
 }
@@ -88,7 +99,7 @@ static void norm_f(Tape *t, Rec *r)
 
 static void norm_b(Tape *t, Rec *r)
 {
-    O->rmsnorm_bwd(G(0), r->out->g, IN(0), r->save[0], r->d[0], r->d[1]);
+    O->rmsnorm_bwd(G(0), r->out->g, tape_val(t, r->out), r->save[0], r->d[0], r->d[1]);
 }
 
 Var *nn_norm(Tape *t, Var *x, int N, int C, double eps)
@@ -98,7 +109,7 @@ Var *nn_norm(Tape *t, Var *x, int N, int C, double eps)
     r->save[0] = t->on ? tape_mem(t, (size_t)N * sizeof(real)) : NULL;
     r->d[0] = N, r->d[1] = C;
     r->f[0] = eps;
-    return tape_run(t, r, USES_0);
+    return tape_run(t, r, USES_OUT);
 }
 
 static void smear_f(Tape *t, Rec *r)
@@ -198,16 +209,17 @@ Var *nn_vgate(Tape *t, Var *v, Var *ve, const int *idx, Var *h, Var *w, int N, i
 static void rope_f(Tape *t, Rec *r)
 {
     int *d = r->d;
-    const Act *x = IN(0);
-    O->rope(tape_out(t, r), (real *)r->save[0], x, r->save[1], r->save[2], r->save[3], d[0], d[1],
-            d[2], d[3], d[4], (real)r->f[0], (real)r->f[1]);
+    Act *x = tape_over(t, r, 0);
+    O->rope(x, (real *)r->save[0], x, r->save[1], r->save[2], r->save[3], d[0], d[1], d[2], d[3],
+            d[4], (real)r->f[0], (real)r->f[1]);
 }
 
 static void rope_b(Tape *t, Rec *r)
 {
-    int *d = r->d;
-    O->rope_bwd(G(0), r->out->g, IN(0), r->save[0], r->save[1], r->save[3], d[0], d[1], d[2], d[3],
-                d[4], (real)r->f[0]);
+    int *d = r->d, beta;
+    Act *dy, *dx = grad_over(t, r, 0, &dy, &beta);
+    O->rope_bwd(dx, dy, tape_val(t, r->out), r->save[0], r->save[1], r->save[3], d[0], d[1], d[2],
+                d[3], d[4], (real)r->f[0], beta);
 }
 
 Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, const int *doc, int B, int T, int H,
@@ -220,7 +232,7 @@ Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, const int *doc, i
     r->save[1] = tab, r->save[2] = pos, r->save[3] = doc;
     r->d[0] = B, r->d[1] = T, r->d[2] = H, r->d[3] = D, r->d[4] = sign;
     r->f[0] = scale, r->f[1] = eps;
-    return tape_run(t, r, USES_0);
+    return tape_run(t, r, scale > 0 ? USES_OUT : 0);
 }
 
 static void attn_f(Tape *t, Rec *r)
@@ -278,20 +290,22 @@ Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *po
 
 static void relu2_f(Tape *t, Rec *r)
 {
-    const Act *x = IN(0);
-    O->relu2(tape_out(t, r), x, r->out->n);
+    Act *x = tape_over(t, r, 0);
+    O->relu2(x, x, r->out->n);
 }
 
 static void relu2_b(Tape *t, Rec *r)
 {
-    O->relu2_bwd(G(0), r->out->g, IN(0), r->out->n);
+    int beta;
+    Act *dy, *dx = grad_over(t, r, 0, &dy, &beta);
+    O->relu2_bwd(dx, dy, tape_val(t, r->out), r->out->n, beta);
 }
 
 Var *nn_relu2(Tape *t, Var *x)
 {
     Rec *r = tape_rec(t, x->n, relu2_f, relu2_b);
     r->in[0] = x;
-    return tape_run(t, r, USES_0);
+    return tape_run(t, r, USES_OUT);
 }
 
 /* Rows of logits that exist at once: 32 MB worth, at least 16. */
@@ -310,7 +324,8 @@ void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt
     int chunk = loss_chunk(O, N, Vp);
     Act *z = tape_mem(t, (size_t)chunk * (size_t)Vp * O->act_size);
     const Act *h = tape_val(t, x);
-    Act *dx = scale != 0 ? tape_grad(t, x) : NULL;
+    int beta = 0;
+    Act *dx = scale != 0 ? tape_grad_to(t, x, &beta) : NULL;
     for (int i = 0; i < N; i += chunk) {
         int n = N - i < chunk ? N - i : chunk;
         const Act *xi = act_at(O, h, (int64_t)i * C);
@@ -318,7 +333,7 @@ void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt
         O->xent(loss + i, z, tgt + i, wt ? wt + i : NULL, n, V, Vp, (real)cap, (real)scale);
         if (!dx)
             continue;
-        O->linear_dx(act_at(O, dx, (int64_t)i * C), z, w->v, n, C, Vp);
+        O->linear_dx(act_at(O, dx, (int64_t)i * C), z, w->v, n, C, Vp, beta);
         if (w->dw)
             O->linear_dw(w->dw, z, xi, n, C, Vp);
     }

@@ -19,13 +19,13 @@ Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i,
 Var *nn_vgate(Tape *t, Var *v, Var *ve, const int *idx, Var *h, Var *w, int N, int C, int K, int D,
               int G); /* over v */
 Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, const int *doc, int B, int T, int H,
-             int D, int sign, double scale, double eps); /* scale > 0: head norm after the rotation */
+             int D, int sign, double scale, double eps); /* over x; scale > 0: head norm after it */
 Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int H, int K, int D,
              int window);
 /* k and v go into the cache kc, vc [B,M,K,D] at pos; no backward */
 Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *pos, int B, int T,
                 int M, int H, int K, int D, int window);
-Var *nn_relu2(Tape *t, Var *x);
+Var *nn_relu2(Tape *t, Var *x); /* over x */
 
 /* The end of the tape: loss[N] (device, real) for hidden states x [N,C] under lm_head w [Vp,C].
  * Runs in chunks of rows, so that the logits of all rows never exist together. If the tape is on,

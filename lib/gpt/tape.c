@@ -158,14 +158,22 @@ Var *tape_run(Tape *t, Rec *r, int uses)
     return out;
 }
 
-Act *tape_grad(Tape *t, Var *x)
+Act *tape_grad_to(Tape *t, Var *x, int *beta)
 {
     assert(!x->w);
-    if (!x->g) {
+    *beta = x->g != NULL;
+    if (!x->g)
         x->g = take(t, x->n);
-        t->ops->zero(x->g, act_bytes(t, x->n));
-    }
     return x->g;
+}
+
+Act *tape_grad(Tape *t, Var *x)
+{
+    int beta;
+    Act *g = tape_grad_to(t, x, &beta);
+    if (!beta)
+        t->ops->zero(g, act_bytes(t, x->n));
+    return g;
 }
 
 int tape_pass_grad(Rec *r, Var *x)

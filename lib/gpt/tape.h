@@ -78,6 +78,7 @@ Act *tape_over(Tape *t, Rec *r, int i);
 
 /* For bwd. */
 Act *tape_grad(Tape *t, Var *x);        /* x->g, zeroed when first asked for */
+Act *tape_grad_to(Tape *t, Var *x, int *beta); /* the same for ops that replace (0) or add (1) */
 /* Makes r->out's gradient that of x, if x has none yet; else 0. It is r->out's no longer. */
 int tape_pass_grad(Rec *r, Var *x);
 

@@ -77,10 +77,10 @@ static void n_linear(Act *y, const Act *x, const Act *w, int N, int C, int O, in
     (void)y; (void)x; (void)w;
     product(&c->flops_fwd, N, C, O, (double)N * C + (double)C * O + (beta ? 2. : 1.) * N * O, 0);
 }
-static void n_linear_dx(Act *dx, const Act *dy, const Act *w, int N, int C, int O)
+static void n_linear_dx(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
 {
     (void)dy; (void)w;
-    if (dx) product(&c->flops_bwd, N, C, O, 2. * N * C + (double)C * O + (double)N * O, 0);
+    if (dx) product(&c->flops_bwd, N, C, O, (1. + beta) * N * C + (double)C * O + (double)N * O, 0);
 }
 static void n_linear_dw(real *dw, const Act *dy, const Act *x, int N, int C, int O)
 {
@@ -102,9 +102,9 @@ static void n_rmsnorm(Act *y, real *rstd, const Act *x, int N, int C, real eps)
     (void)y; (void)rstd; (void)x; (void)eps;
     moved(2 * (double)N * C, REAL * (double)N);
 }
-static void n_rmsnorm_bwd(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C)
+static void n_rmsnorm_bwd(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C)
 {
-    (void)dy; (void)x; (void)rstd;
+    (void)dy; (void)y; (void)rstd;
     if (dx) moved(4 * (double)N * C, REAL * (double)N);
 }
 static void n_smear(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
@@ -152,11 +152,11 @@ static void n_rope(Act *y, real *rstd, const Act *x, const real *tab, const int 
     (void)eps;
     moved(2.0 * D * mul3(B, T, H), REAL * mul3(B, T, H));
 }
-static void n_rope_bwd(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
-                       const int *doc, int B, int T, int H, int D, int sign, real scale)
+static void n_rope_bwd(Act *dx, const Act *dy, const Act *y, const real *rstd, const real *tab,
+                       const int *doc, int B, int T, int H, int D, int sign, real scale, int beta)
 {
-    (void)dy; (void)x; (void)rstd; (void)tab; (void)doc; (void)sign; (void)scale;
-    if (dx) moved(4.0 * D * mul3(B, T, H), REAL * mul3(B, T, H));
+    (void)dy; (void)y; (void)rstd; (void)tab; (void)doc; (void)sign; (void)scale;
+    if (dx) moved((3.0 + beta) * D * mul3(B, T, H), REAL * mul3(B, T, H));
 }
 
 /* pairs (i, j) with j in [max(0, i - w), i] for T queries at positions p .. p + T - 1 */
@@ -200,10 +200,10 @@ static void n_attn_kv(Act *y, const Act *q, const Act *kc, const Act *vc, const 
     moved(2 * mul3(B, T, D) * H + 2 * (double)B * keys * K * D, 0);
 }
 static void n_relu2(Act *y, const Act *x, int64_t n) { (void)y; (void)x; moved(2 * (double)n, 0); }
-static void n_relu2_bwd(Act *dx, const Act *dy, const Act *x, int64_t n)
+static void n_relu2_bwd(Act *dx, const Act *dy, const Act *y, int64_t n, int beta)
 {
-    (void)dy; (void)x;
-    if (dx) moved(4 * (double)n, 0);
+    (void)dy; (void)y;
+    if (dx) moved((3 + beta) * (double)n, 0);
 }
 static void n_add(Act *y, const Act *x, int64_t n) { (void)y; (void)x; moved(3 * (double)n, 0); }
 static void n_xent(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp,

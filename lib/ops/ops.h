@@ -55,18 +55,18 @@ typedef struct Ops {
     void (*uncast)(real *y, const Act *x, int64_t n);
 
     /* ---- linear maps, W [O,C] row-major: y[N,O] = x[N,C] W^T; beta 1 adds to y, 0 replaces it;
-     * dx += dy W, dw += dy^T x */
+     * dx = beta dx + dy W, dw += dy^T x */
     void (*linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
-    void (*linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O);   /* dx += dy W */
+    void (*linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta);
     void (*linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
 
     /* ---- embedding: y[n] = w[idx[n]], w [V,C]. Backward in a fixed order. idx in range. */
     void (*embed)(Act *y, const Act *w, const int *idx, int N, int C);
     void (*embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V);
 
-    /* ---- y = x * rstd, rstd[N] = 1/sqrt(mean(x^2) + eps) */
+    /* ---- y = x * rstd, rstd[N] = 1/sqrt(mean(x^2) + eps). The backward needs y, not x. */
     void (*rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
-    void (*rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C);
+    void (*rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C);
 
     /* ---- documents. doc [B*T] keeps the documents of a row apart: doc[n] <= t is the position
      * within its row at which the document of token n starts, never less than doc[n-1] of the same
@@ -87,7 +87,7 @@ typedef struct Ops {
     void (*mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x,
                     const real *a, const Act *z, const real *b, real s, int64_t n);
 
-    /* ---- value embedding: y[n,k] = v[n,k] + 3 sigmoid(w[k] . h[n][0:G]) ve[idx[n],k];
+    /* ---- value embedding (y may be v): y[n,k] = v[n,k] + 3 sigmoid(w[k] . h[n][0:G]) ve[idx[n],k];
      * v, y [N,K,D], ve [V,K,D], h [N,C], w [K,G] */
     void (*vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,
                   int N, int C, int K, int D, int G);
@@ -99,11 +99,12 @@ typedef struct Ops {
      * p = pos ? pos[b] + t : doc ? t - doc[n] : t, (c, s) = tab[p][j], s taken times sign:
      *   y1 = x1 c + x2 s, y2 = x2 c - x1 s;  then, if scale > 0, y *= scale / sqrt(mean(y^2) + eps)
      * tab [>= max p + 1][D/2][2] holds cos and sin. rstd [B,T,H] is for the backward; NULL: not
-     * kept. */
+     * kept. y may be x. The backward needs y, not x; dx = beta dx + ..., and with beta 0 dx may be
+     * dy. */
     void (*rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, const int *doc,
                  int B, int T, int H, int D, int sign, real scale, real eps);
-    void (*rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
-                     const int *doc, int B, int T, int H, int D, int sign, real scale);
+    void (*rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const real *tab,
+                     const int *doc, int B, int T, int H, int D, int sign, real scale, int beta);
 
     /* ---- causal attention, scale 1/sqrt(D), grouped heads: query head h reads k/v head h / (H/K).
      * q, y [B,T,H,D]; k, v [B,T,K,D]; lse [B,T,H]. A window w > 0 lets i see j >= i - w; 0: all.
@@ -120,9 +121,9 @@ typedef struct Ops {
     void (*attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B,
                     int T, int M, int H, int K, int D, int window);
 
-    /* ---- y = max(x, 0)^2 */
+    /* ---- y = max(x, 0)^2; y may be x. dx = beta dx + 2 sqrt(y) dy; with beta 0 dx may be dy. */
     void (*relu2)(Act *y, const Act *x, int64_t n);
-    void (*relu2_bwd)(Act *dx, const Act *dy, const Act *x, int64_t n);
+    void (*relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta);
 
     void (*add)(Act *y, const Act *x, int64_t n);                   /* y += x */
 

@@ -1,10 +1,13 @@
 /* Golden case F: greedy generation of models A and B (lm_head times 4), with and without a cache.
- * Built with real = float and, as REAL_F64, with real = double. */
+ * Built with real = float and, as REAL_F64, with real = double. With bf16 activations the logits
+ * are off by some 50 roundings of 2^-9, but with a cache they are those without. */
 #include "gpt/decode.h"
 #include "tensors.h"
 
 enum { NEW = 40 };
+#define BF16_TOL 0.3
 static const Ops *ops;
+static int bf16;
 static Tape tape;
 
 typedef struct Case {
@@ -114,23 +117,25 @@ int main(void)
         skip("no golden numbers here", "greedy generation");
         return done();
     }
-    double tol = f64 ? 1e-9 : 5e-5;
-    ops = ops_open("cpu", "fp32", 0);
-    tape_init(&tape, ops);
     StFile *f = st_open(golden("nanochat", "f_generate.safetensors"));
-    for (int i = 0; i < 2; i++) {
+    for (int run = 0; run < (f64 ? 2 : 4); run++) {
+        int i = run % 2;
+        bf16 = run >= 2;
+        ops = ops_open("cpu", bf16 ? "bf16" : "fp32", 0);
+        tape_init(&tape, ops);
+        double tol = f64 ? 1e-9 : bf16 ? BF16_TOL : 5e-5;
         static const int chunk[] = { 1, 7, 20, 200 };
         const char *id = i ? "b" : "a";
         Case c = { 0 };
         load(&c, f, id);
         whole(&c, id, tol);
         for (int k = 0; k < 4; k++) decoded(&c, id, chunk[k], tol);
-        greedy(&c, id);
+        if (!bf16) greedy(&c, id);      /* the best two are 0.04 apart */
         if (!f64) free(c.cached);
         free(c.full), free(c.ids);
         model_free(c.m);
+        tape_free(&tape);
     }
     st_close(f);
-    tape_free(&tape);
     return done();
 }

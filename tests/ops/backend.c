@@ -308,7 +308,7 @@ static void check_count(void)
     o->linear(A(y), A(x), A(z), 7, 5, 3, 0);
     ok(c.flops_fwd == 210 && c.bytes == (double)((35 + 15 + 21) * r) && c.calls == 1,
        "count: linear");
-    o->linear_dx(A(y), A(x), A(z), 7, 5, 3);
+    o->linear_dx(A(y), A(x), A(z), 7, 5, 3, 1);
     o->linear_dw(y, A(x), A(z), 7, 5, 3);
     o->linear_dw(NULL, A(x), A(z), 7, 5, 3);
     ok(c.flops_bwd == 420 && c.calls == 3, "count: its backward; a NULL gradient costs nothing");

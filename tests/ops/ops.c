@@ -18,7 +18,7 @@ static void lin_call(const Ops *o, void **a, const int *d)
 }
 static void lin_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->linear_dx(g[1], dy, a[2], d[0], d[1], d[2]);
+    o->linear_dx(g[1], dy, a[2], d[0], d[1], d[2], 1);
     o->linear_dw(g[2], dy, a[1], d[0], d[1], d[2]);
 }
 static void lin_naive(double **a, double **mag, const int *d)
@@ -81,7 +81,7 @@ static void rms_call(const Ops *o, void **a, const int *d)
 }
 static void rms_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->rmsnorm_bwd(g[2], dy, a[2], a[1], d[0], d[1]);
+    o->rmsnorm_bwd(g[2], dy, a[0], a[1], d[0], d[1]);
 }
 static void rms_naive(double **a, double **mag, const int *d)
 {
@@ -246,7 +246,8 @@ static void rope_call(const Ops *o, void **a, const int *d)
 static void rope_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
     if (!d[6])
-        o->rope_bwd(g[2], dy, a[2], a[1], a[3], a[5], d[0], d[1], d[2], d[3], d[4], rope_scale(d));
+        o->rope_bwd(g[2], dy, a[0], a[1], a[3], a[5], d[0], d[1], d[2], d[3], d[4], rope_scale(d),
+                    1);
 }
 static void rope_naive(double **a, double **mag, const int *d)
 {
@@ -356,7 +357,7 @@ static void el_arrays(Arr *a, const int *d)
 static void re_call(const Ops *o, void **a, const int *d) { o->relu2(a[0], a[1], d[0]); }
 static void re_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->relu2_bwd(g[1], dy, a[1], d[0]);
+    o->relu2_bwd(g[1], dy, a[0], d[0], 1);
 }
 static void re_naive(double **a, double **mag, const int *d)
 {

@@ -87,7 +87,7 @@ void CPU(cast)(Act *y, const real *x, int64_t n);
 void CPU(uncast)(real *y, const Act *x, int64_t n);
 
 void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
-void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O);
+void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta);
 void CPU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
 
 void CPU(embed)(Act *y, const Act *w, const int *idx, int N, int C);
@@ -103,17 +103,17 @@ void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, 
                     const real *w, const real *lam, int B, int T, int C, int G);
 
 void CPU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
-void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C);
+void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C);
 void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, const int *doc,
                int B, int T, int H, int D, int sign, real scale, real eps);
-void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
-                   const int *doc, int B, int T, int H, int D, int sign, real scale);
+void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const real *tab,
+                   const int *doc, int B, int T, int H, int D, int sign, real scale, int beta);
 
 void CPU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n);
 void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
                   const Act *z, const real *b, real s, int64_t n);
 void CPU(relu2)(Act *y, const Act *x, int64_t n);
-void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *x, int64_t n);
+void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta);
 void CPU(add)(Act *y, const Act *x, int64_t n);
 
 void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,

@@ -49,11 +49,16 @@ void CPU(relu2)(Act *y, const Act *x, int64_t n)
             astore(y + i, r * r, end - i);
         }
 }
-void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *x, int64_t n)
+/* max(x, 0) is sqrt(y), to half a rounding */
+void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta)
 {
     if (!dx) return;
     EACH_CHUNK
-        EACH_VECTOR aadd(dx + i, 2 * relu(aload(x + i, end - i)) * aload(dy + i, end - i), end - i);
+        EACH_VECTOR {
+            Vec d = 2 * vsqrt(aload(y + i, end - i)) * aload(dy + i, end - i);
+            if (beta) d += aload(dx + i, end - i);
+            astore(dx + i, d, end - i);
+        }
 }
 void CPU(add)(Act *y, const Act *x, int64_t n)
 {

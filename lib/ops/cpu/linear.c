@@ -77,14 +77,14 @@ void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int be
     TIERED(gemm)(&(Gemm){ c, c, O, 1, (real)beta, a, C, 1, b, 1, C, N, O, C });
     wide_done(y, c, ny);
 }
-void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O)
+void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
 {
     if (!dx) return;
     int64_t nx = (int64_t)N * C, nw = (int64_t)O * C, ny = (int64_t)N * O;
     Wide s = wide_room(nx + nw + ny);
     const real *a = wide_in(&s, dy, ny), *b = wide_in(&s, w, nw);
-    real *c = wide_out(&s, dx, nx, 1);
-    TIERED(gemm)(&(Gemm){ c, c, C, 1, 1, a, O, 1, b, C, 1, N, C, O });
+    real *c = wide_out(&s, dx, nx, beta);
+    TIERED(gemm)(&(Gemm){ c, c, C, 1, (real)beta, a, O, 1, b, C, 1, N, C, O });
     wide_done(dx, c, nx);
 }
 void CPU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O)

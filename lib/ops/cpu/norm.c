@@ -25,17 +25,16 @@ void CPU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps)
         for (int c = 0; c < C; c += VL) astore(q + c, r * aload(p + c, C - c), C - c);
     }
 }
-/* dx += r dy - x r^3 (x . dy) / C */
-void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, int N, int C)
+/* dx += r (dy - y (y . dy) / C) */
+void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C)
 {
     if (!dx) return;
     OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
     for (int n = 0; n < N; n++) {
         int64_t o = (int64_t)n * C;
-        double r = rstd[n];
-        real a = rstd[n], b = (real)(dot(x + o, dy + o, C) * r * r * r / C);
+        real a = rstd[n], b = (real)(dot(y + o, dy + o, C) * (double)a / C);
         for (int c = 0; c < C; c += VL)
-            aadd(dx + o + c, a * aload(dy + o + c, C - c) - b * aload(x + o + c, C - c), C - c);
+            aadd(dx + o + c, a * aload(dy + o + c, C - c) - b * aload(y + o + c, C - c), C - c);
     }
 }
 
@@ -86,10 +85,10 @@ void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos
     }
 }
 
-/* With u = the rotated x and r = rstd: du = scale (r dy - u r^3 (u . dy) / D), dx += rotation back
- * of du. (Rotating u back is x only where c^2 + s^2 = 1; a table may be scaled.) */
-void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const real *tab,
-                   const int *doc, int B, int T, int H, int D, int sign, real scale)
+/* With u = the rotated x, r = rstd and y = scale r u: du = scale r dy - y (y . dy) r / (scale D),
+ * dx = beta dx + rotation back of du. */
+void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const real *tab,
+                   const int *doc, int B, int T, int H, int D, int sign, real scale, int beta)
 {
     if (!dx) return;
     const int half = D / 2, norm = scale > 0;
@@ -99,26 +98,28 @@ void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *x, const real *rstd, const
         real *c = cs + (int64_t)thread_id() * D, *s = c + half;
         angles(c, s, tab + position(NULL, doc, n, T) * D, half, sign);
         for (int64_t h = n * H; h < (n + 1) * H; h++) {
-            const Act *u = x + h * D, *g = dy + h * D;
-            Vec sum = { 0 };
-            for (int j = 0; norm && j < half; j += VL) {
-                int left = half - j;
-                Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);
-                Vec cj = vload(c + j, left), sj = vload(s + j, left);
-                sum += aload(g + j, left) * (x1 * cj + x2 * sj) +
-                       aload(g + half + j, left) * (x2 * cj - x1 * sj);
+            const Act *u = y + h * D, *g = dy + h * D;
+            Act *d = dx + h * D;
+            Vec a = vset(1), b = { 0 };
+            if (norm) {
+                a = vset(scale * rstd[h]);
+                b = vset((real)(dot(u, g, D) * (double)rstd[h] / ((double)scale * D)));
             }
-            double r = norm ? rstd[h] : 1;
-            real a = norm ? (real)(scale * r) : 1,
-                 b = norm ? (real)(scale * r * r * r * vsum(sum) / D) : 0;
             for (int j = 0; j < half; j += VL) {
                 int left = half - j;
-                Vec x1 = aload(u + j, left), x2 = aload(u + half + j, left);
                 Vec cj = vload(c + j, left), sj = vload(s + j, left);
-                Vec d1 = a * aload(g + j, left) - b * (x1 * cj + x2 * sj);
-                Vec d2 = a * aload(g + half + j, left) - b * (x2 * cj - x1 * sj);
-                aadd(dx + h * D + j, d1 * cj - d2 * sj, left);
-                aadd(dx + h * D + half + j, d2 * cj + d1 * sj, left);
+                Vec d1 = a * aload(g + j, left), d2 = a * aload(g + half + j, left);
+                if (norm) {
+                    d1 -= b * aload(u + j, left);
+                    d2 -= b * aload(u + half + j, left);
+                }
+                Vec e1 = d1 * cj - d2 * sj, e2 = d2 * cj + d1 * sj;
+                if (beta) {
+                    e1 += aload(d + j, left);
+                    e2 += aload(d + half + j, left);
+                }
+                astore(d + j, e1, left);
+                astore(d + half + j, e2, left);
             }
         }
     }

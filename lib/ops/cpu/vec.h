@@ -156,6 +156,15 @@ INLINE void aadd(Act *p, Vec x, int64_t left) { astore(p, aload(p, left) + x, le
 
 INLINE Vec vsel(VecI m, Vec a, Vec b) { return (Vec)((m & (VecI)a) | (~m & (VecI)b)); }
 INLINE Vec vmax(Vec a, Vec b) { return vsel(a > b, a, b); }       /* b where either is NaN */
+INLINE Vec vsqrt(Vec x)
+{
+#ifdef X86
+    return X86(sqrt)(x);
+#else
+    UNROLL for (int i = 0; i < VL; i++) x[i] = MATH(sqrt)(x[i]);
+    return x;
+#endif
+}
 INLINE double vsum(Vec a)
 {
     double s = 0;
