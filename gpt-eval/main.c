@@ -33,7 +33,7 @@ static const Opt opts[] = {
     OPT_HEAD("Machine"),
     OPT_INT('j', "threads", &threads, "N", 0, 4096, "threads; 0: all there are"),
     OPT_STR('d', "device", &device, "NAME", "auto, cpu, cuda or cuda:N"),
-    OPT_CHOICE(0, "dtype", &dtype, "auto|fp32", "number type of activations"),
+    OPT_CHOICE(0, "dtype", &dtype, "auto|fp32|bf16", "number type of activations"),
     OPT_END
 };
 

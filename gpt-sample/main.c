@@ -53,7 +53,7 @@ static const Opt opts[] = {
     OPT_FLAG(0, "ids", &want_ids, "with the token ids; implies --json"),
     OPT_HEAD("Machine"),
     OPT_STR('d', "device", &device, "DEVICE", "auto, cpu, cuda or cuda:N"),
-    OPT_CHOICE(0, "dtype", &dtype, "auto|fp32", "number type of activations"),
+    OPT_CHOICE(0, "dtype", &dtype, "auto|fp32|bf16", "number type of activations"),
     OPT_INT('j', "threads", &threads, "N", 0, 4096, "0: all there are"),
     OPT_END
 };

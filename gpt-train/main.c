@@ -134,6 +134,7 @@ static void dry_run(void)
     if (tok && c.V != V) die("%s: vocabulary %d, but the tokenizer's is %d", opt.init, c.V, V);
     if (train && tok) data_require(train, tok_hash(tok), V, c.T);
     plan_make(&p, &c);
+    opt.dtype = ops_open(opt.device, opt.dtype, opt.threads)->dtype;
     plan_count(&p);
     Buf b = {0};
     if (opt.json) {

@@ -105,7 +105,7 @@ static const Opt table[] = {
     OPT_INT('j', "threads", &opt.threads, "N", 0, 4096,
             "threads; 0: all there are. Results do not depend on it"),
     OPT_STR('d', "device", &opt.device, "NAME", "auto, cpu, cuda or cuda:N"),
-    OPT_CHOICE(0, "dtype", &opt.dtype, "auto|fp32", "number type of activations"),
+    OPT_CHOICE(0, "dtype", &opt.dtype, "auto|fp32|bf16", "number type of activations"),
     OPT_FLAG(0, "recompute", &opt.recompute,
              "keep the inputs of layers only: less memory, a third more work, the same bits"),
     OPT_FLOAT(0, "peak-flops", &opt.peak_flops, "X", 0, 1e30,

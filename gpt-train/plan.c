@@ -133,7 +133,7 @@ void plan_make(Plan *p, const Config *cfg)
 void plan_count(Plan *p)
 {
     OpsCount n = {0};
-    const Ops *ops = ops_count(&n, "fp32");
+    const Ops *ops = ops_count(&n, opt.dtype);
     int N = p->B * p->cfg.T;
     Model *m = model_new(ops, &p->cfg, 1);
     p->mem_weights = (double)m->n * sizeof(real) +

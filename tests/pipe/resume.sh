@@ -43,6 +43,15 @@ mkdir "$dir/moved"; j=9; for f in $(set +f; echo "$dir"/a-[0-9]*.rows); do cp "$
 ok "the same shards under other names, in another order" \
     "gpt-train $opts -o $dir/named --stop-at $k >/dev/null && gpt-train -q -j 1 --resume -o $dir/named --train $dir/moved >$dir/n.jsonl && cmp $dir/one/model.safetensors $dir/named/model.safetensors && cmp $dir/one/optimizer-0.safetensors $dir/named/optimizer-0.safetensors"
 
+# bf16 activations: the files hold fp32 weights, and a resume is exact; recomputation changes nothing
+ok "bf16: a run" "go half -j 1 --dtype bf16"
+ok "  with two threads and recomputation" "go half2 -j 2 --dtype bf16 --recompute && same half half2"
+ok "  is not fp32's" "! cmp -s $dir/one/model.safetensors $dir/half/model.safetensors"
+ok "  stopped and resumed: the same files" "go half3 -j 1 --dtype bf16 --stop-at $k && gpt-train -q -j 2 --resume -o $dir/half3 >/dev/null && same half half3"
+says 2 "--dtype: \"fp32\", but" "  the type belongs to the run" "gpt-train -q --resume --dtype fp32 -o $dir/half3"
+is "  evaluated in either type, nearly the same" "for t in fp32 bf16; do gpt-eval -q --dtype \$t -m $dir/half bpb $dir/a-00000.rows | sed 's/.*\"bpb\": \([0-9]*\.[0-9]\).*/\1/'; done | uniq | wc -l" 1
+ok "  and sampled from" "gpt-sample -q --dtype bf16 -m $dir/half -p '7 bottles' -n 8 --temperature 0 | grep -q ."
+
 # a signal: saved, told by the exit status, and nothing lost
 ( exec timeout -s TERM 1 gpt-train $opts --steps 100000 -o "$dir/six" ) >"$dir/six.jsonl" 2>/dev/null
 at=$(sed -n 's/^  "step": \([0-9]*\),/\1/p' "$dir/six/state.json" 2>/dev/null)
