@@ -132,7 +132,7 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, cons
         *id = e->tmp;
         if (whole >= 0) return e->tmp[0] = (uint32_t)whole, 1;
         if (ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
-        else if (n <= SCAN_MAX) got = enc_scan(e->m, s, n, e->tmp);
+        else if (n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
         if (got) return got;
         if (walk_can(e->m)) return enc_walk(e->m, &e->walk, s, n, e->tmp);
     }

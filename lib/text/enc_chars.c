@@ -79,11 +79,11 @@ struct CharTables *char_tables_new(const EncModel *m, const Tok *t)
 
 static inline unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
 
-/* The symbols to begin with; false: more than SCAN_MAX. */
-bool chars_start(const struct CharTables *c, const char *text, size_t n, Symbols *w)
+/* The symbols to begin with; false: more than max. */
+bool chars_start(const struct CharTables *c, const char *text, size_t n, Symbols *w, size_t max)
 {
     const unsigned char *s = (const unsigned char *)text, *end = s + n;
-    uint32_t *to = w->id + 1, *full = w->id + 1 + SCAN_MAX - 3;
+    uint32_t *to = w->id + 1, *full = w->id + 1 + max - 3;
     bool good = true;           /* nothing takes a part of the next character from the left */
     while (s < end) {
         if (to > full) return false;

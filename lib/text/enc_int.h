@@ -57,11 +57,12 @@ static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
 }
 
 /* out has room for n ids; returns how many. Plain tokenizers only:
- * scan: the lowest merge is searched for each time; n <= SCAN_MAX.
+ * scan: the lowest merge is searched for each time; n <= scan_max(), which is at most SCAN_MAX.
  * chars: the same, but begins with whole characters where that is as good, see enc_chars.c; any n.
- * Returns 0 if it begins with more than SCAN_MAX symbols.
+ * Returns 0 if it begins with more than scan_max() symbols.
  * walk: O(n), see enc_walk.c. Only if walk_can(). */
-enum { SCAN_MAX = 62 };
+enum { SCAN_MAX = 512 };
+size_t scan_max(const EncModel *m);
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out);
 size_t enc_chars(const EncModel *m, const char *s, size_t n, uint32_t *out);
 
@@ -69,7 +70,7 @@ size_t enc_chars(const EncModel *m, const char *s, size_t n, uint32_t *out);
 typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symbols;
 struct CharTables;
 struct CharTables *char_tables_new(const EncModel *m, const Tok *t);    /* NULL: of no use */
-bool chars_start(const struct CharTables *c, const char *s, size_t n, Symbols *w);
+bool chars_start(const struct CharTables *c, const char *s, size_t n, Symbols *w, size_t max);
 
 enum { WALK_SEEN = 4096 };
 typedef struct WalkRoom {       /* {0} is empty; free dead and seen */

@@ -98,11 +98,12 @@ bool walk_can(EncModel *m)
 /* ---- merging ---------------------------------------------------------------------- */
 
 /* Positions count from 1; 0 and n + 1 are the borders. */
-typedef struct Links { uint8_t next[SCAN_MAX + 2], prev[SCAN_MAX + 2]; } Links;
+typedef struct Links { uint16_t next[SCAN_MAX + 2], prev[SCAN_MAX + 2]; } Links;
 
 static inline void links_init(Links *l, size_t n)
 {
-    for (size_t i = 0; i < n + 1; i++) l->next[i] = (uint8_t)(i + 1), l->prev[i + 1] = (uint8_t)i;
+    for (size_t i = 0; i < n + 1; i++) l->next[i] = (uint16_t)(i + 1), l->prev[i + 1] = (uint16_t)i;
+    l->next[n + 1] = (uint16_t)(n + 1);
 }
 
 static inline size_t links_out(const Links *l, const Symbols *w, uint32_t *out)
@@ -120,9 +121,10 @@ static inline uint32_t key_of(const PairTable *m, const Symbols *w, size_t at, s
 
 /* key[i] = merge of the symbols at i and after it << 6 | i - 1, so that the least key is the lowest
  * merge and of equal ones the leftmost; NO_ID: none. Ids have at most 25 bits. */
+enum { ANY_MAX = 64 };
 static size_t merge_any(const PairTable *m, Symbols *w, uint32_t *out)
 {
-    uint32_t key[SCAN_MAX + 1];
+    uint32_t key[ANY_MAX + 1];
     Links l;
     links_init(&l, w->n);
     for (size_t i = 1; i <= w->n; i++) key[i] = key_of(m, w, i, i + 1);
@@ -133,7 +135,7 @@ static size_t merge_any(const PairTable *m, Symbols *w, uint32_t *out)
         size_t at = (k & 63) + 1, gone = l.next[at], after = l.next[gone], before = l.prev[at];
         w->id[at] = k >> 6;
         key[gone] = NO_ID;
-        l.next[at] = (uint8_t)after, l.prev[after] = (uint8_t)at;
+        l.next[at] = (uint16_t)after, l.prev[after] = (uint16_t)at;
         key[at] = key_of(m, w, at, after);
         if (before) key[before] = key_of(m, w, before, at);
     }
@@ -255,6 +257,57 @@ AVX2 static size_t merge_64(const PairTable *table, Symbols *w, const uint16_t *
     }
 }
 
+/* The same, a level higher. */
+typedef struct Keys3 {
+    __m128i block[SCAN_MAX / 8], least[8];
+    __m128i top;                /* of each of the eight `least` */
+} Keys3;
+_Static_assert(SCAN_MAX == 8 * 8 * 8, "three levels");
+
+AVX2 static inline void set_key3(Keys3 *k, size_t i, uint32_t x)
+{
+    __m128i v = with8(k->block[i / 8], i % 8, x), u = with8(k->least[i / 64], i / 8 % 8, minpos(v));
+    k->block[i / 8] = v;
+    k->least[i / 64] = u;
+    k->top = with8(k->top, i / 64, minpos(u));
+}
+
+AVX2 static size_t merge_512(const PairTable *table, Symbols *w, const uint16_t *first,
+                             uint32_t *out)
+{
+    const PairTable m = *table;
+    size_t n = w->n, blocks = (n + 7) / 8;
+    Keys3 k;
+    Links l;
+    links_init(&l, n);
+    k.top = _mm_set1_epi16((short)NONE);
+    for (size_t b = 0; b < blocks; b++) {
+        __m128i *u = &k.least[b / 8];
+        if (b % 8 == 0) *u = _mm_set1_epi16((short)NONE);
+        k.block[b] = _mm_loadu_si128((const __m128i *)(first + 8 * b));
+        *u = with8(*u, b % 8, minpos(k.block[b]));
+        k.top = with8(k.top, b / 8, minpos(*u));
+    }
+    for (;;) {
+        uint32_t x = minpos(k.top), id = x & 0xffff;
+        if (id == NONE) return links_out(&l, w, out);
+        size_t i = x >> 16;
+        i = i << 3 | minpos(k.least[i]) >> 16;
+        i = i << 3 | minpos(k.block[i]) >> 16;
+        size_t at = i + 1, gone = l.next[at], after = l.next[gone], before = l.prev[at];
+        if (__builtin_expect(!pair_is(&m, id, w->id[at], w->id[gone]), 0)) {
+            set_key3(&k, i, NONE);
+            continue;
+        }
+        l.next[at] = (uint16_t)after, l.prev[after] = (uint16_t)at;
+        uint32_t right = pair_maybe(&m, id, w->id[after]), left = pair_maybe(&m, w->id[before], id);
+        w->id[at] = id;
+        set_key3(&k, gone - 1, NONE);
+        set_key3(&k, i, right);
+        if (before) set_key3(&k, before - 1, left);
+    }
+}
+
 AVX2 static size_t merge_avx2(const EncModel *model, Symbols *w, uint32_t *out)
 {
     const PairTable m = model->pairs;
@@ -266,7 +319,7 @@ AVX2 static size_t merge_avx2(const EncModel *model, Symbols *w, uint32_t *out)
         first[i - 1] = w->bytes ? bytes[id[i] << 8 | id[i + 1]]
                                 : (uint16_t)pair_maybe(&m, id[i], id[i + 1]);
     _mm256_storeu_si256((__m256i *)(first + n - 1), _mm256_set1_epi8(-1));
-    return (n <= 16 ? merge_16 : merge_64)(&m, w, first, out);
+    return (n <= 16 ? merge_16 : n <= 62 ? merge_64 : merge_512)(&m, w, first, out);
 }
 #endif
 
@@ -276,6 +329,11 @@ static size_t merge(const EncModel *m, Symbols *w, uint32_t *out)
     if (m->bytes) return merge_avx2(m, w, out);
 #endif
     return merge_any(&m->pairs, w, out);
+}
+
+size_t scan_max(const EncModel *m)
+{
+    return m->bytes ? SCAN_MAX : ANY_MAX;
 }
 
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out)
@@ -290,6 +348,6 @@ size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out)
 size_t enc_chars(const EncModel *m, const char *s, size_t n, uint32_t *out)
 {
     Symbols w;
-    if (!m->chars) return n <= SCAN_MAX ? enc_scan(m, s, n, out) : 0;
-    return chars_start(m->chars, s, n, &w) ? merge(m, &w, out) : 0;
+    if (!m->chars) return n <= scan_max(m) ? enc_scan(m, s, n, out) : 0;
+    return chars_start(m->chars, s, n, &w, scan_max(m)) ? merge(m, &w, out) : 0;
 }

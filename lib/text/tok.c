@@ -184,11 +184,16 @@ void tok_put_merge(Tok *t, uint32_t a, uint32_t b)
     if (id < 0)
         die("%s: merge %zu, of %" PRIu32 " and %" PRIu32 ", makes no token", t->name, t->merges, a,
             b);
+    tok_put_merge_of(t, a, b, (uint32_t)id);
+}
+
+void tok_put_merge_of(Tok *t, uint32_t a, uint32_t b, uint32_t id)
+{
     if (t->merges == t->pair_cap) {
         t->pair_cap = t->pair_cap ? 2 * t->pair_cap : 1024;
         t->pair = xreallocarray(t->pair, t->pair_cap, sizeof *t->pair);
     }
-    put_pair(t, a, b, (uint32_t)id, (uint32_t)t->merges);
+    put_pair(t, a, b, id, (uint32_t)t->merges);
     t->pair[t->merges][0] = a, t->pair[t->merges++][1] = b;
 }
 
@@ -273,10 +278,12 @@ Tok *tok_end(Tok *t)
                   t->specials <= 1024 && !strcmp(t->pattern, split_pattern);
     for (int id = (int)t->ordinary; t->version1 && id < t->vocab; id++)
         t->version1 = tok_is_special(t, id);
-    Buf b = {0};
-    tokfile_print(t, &b);
-    t->hash = xxh3(b.s, b.n);
-    buf_free(&b);
+    if (!t->hash) {
+        Buf b = {0};
+        tokfile_print(t, &b);
+        t->hash = xxh3(b.s, b.n);
+        buf_free(&b);
+    }
     t->name = NULL;
     return t;
 }

@@ -32,7 +32,7 @@ struct Tok {
     bool plain, version1;       /* version1: all of it fits the first version of the .tok file */
     SplitKind kind;
     char *pattern;
-    uint64_t hash;
+    uint64_t hash;              /* 0 until tok_end(), unless the file says what it is */
 };
 
 Tok *tok_begin(const char *name, size_t tokens, uint64_t vocab);       /* at most `tokens` come */
@@ -41,6 +41,7 @@ void tok_put_special(Tok *t, uint64_t id, const char *s, size_t n);
 /* The pattern's kind must be known; portable: see split_other.h. */
 void tok_put_pattern(Tok *t, const char *s, size_t n, bool portable);
 void tok_put_merge(Tok *t, uint32_t a, uint32_t b);     /* makes the token with the bytes of both */
+void tok_put_merge_of(Tok *t, uint32_t a, uint32_t b, uint32_t id);     /* known to be that token */
 void tok_merge_by_rank(Tok *t);         /* by every split of every token; drops merges so far */
 Tok *tok_end(Tok *t);                                   /* returns t */
 

@@ -120,7 +120,7 @@ Tok *tok_of_pairs(const char *name, const char *m, size_t merges, size_t special
         buf_add(&s, t->bytes.s + t->span[a].at, t->span[a].n);
         buf_add(&s, t->bytes.s + t->span[b].at, t->span[b].n);
         tok_put(t, 256 + k, s.s, s.n);
-        tok_put_merge(t, a, b);
+        tok_put_merge_of(t, a, b, (uint32_t)(256 + k));
     }
     t->whole = true;
     tok_put_pattern(t, split_pattern, strlen(split_pattern), false);
@@ -183,7 +183,8 @@ static Tok *parse1(Cursor *c)
     for (size_t i = 0; i < specials; i++)
         take_name(c, "special tokens");
     size_t content = c->i;
-    check_end(c, get_u64(take(c, 8, "checksum")), content);
+    uint64_t hash = get_u64(take(c, 8, "checksum"));
+    check_end(c, hash, content);
     check_unicode(c, unicode);
     if (!same(pattern, split_pattern))
         die("%s: its pattern is not the one of version 1 files (%s)", c->name, split_pattern);
@@ -193,6 +194,7 @@ static Tok *parse1(Cursor *c)
         Name special = take_name(c, "special tokens");
         tok_put_special(t, 256 + merges + i, special.s, special.n);
     }
+    t->hash = hash;             /* there is one way only to write it */
     return tok_end(t);
 }
 

@@ -125,7 +125,7 @@ static void piece_ways(void)
             if (i % 10 == 9) memset(s, 'a', n);
             Ids want = {0}, got = {0};
             naive(t, s, n, &want);
-            if (n <= SCAN_MAX) scan += !same(out, enc_scan(m, s, n, out), &want);
+            if (n <= scan_max(m)) scan += !same(out, enc_scan(m, s, n, out), &want);
             walk += !same(out, enc_walk(m, &room, s, n, out), &want);
             int whole = tok_find(t, s, n);
             tok_piece(t, &heap_room, s, n, &got);
@@ -206,7 +206,7 @@ static void chars(void)
             walk += !same(out, enc_walk(e, &room, b.s, b.n, out), &want);
             whole += !same(out, enc_chars(e, b.s, b.n, out), &want);
             Symbols w;
-            shorter += ct && chars_start(ct, b.s, b.n, &w) && w.n < b.n;
+            shorter += ct && chars_start(ct, b.s, b.n, &w, SCAN_MAX) && w.n < b.n;
             ids_free(&want), buf_free(&b);
         }
         free(room.dead), free(room.seen), free(ct), encmodel_free(e), tok_free(t);
