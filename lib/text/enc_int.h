@@ -11,49 +11,45 @@ EncModel *encmodel_new(const Tok *t);
 EncModel *encmodel_share(EncModel *m);
 void encmodel_free(EncModel *m);
 
-/* Merges by their two tokens, a perfect hash: the pair's hash picks a bucket, the bucket's
- * multiplier the one slot where the pair can be. A slot holds the id and, in what bits that leaves,
- * a tag of the hash: a pair that is none is taken for one about once in 2^(32 - id_bits). */
+/* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by a
+ * bijection; its low bits are the tag, which chooses a bucket, and with the bucket's pilot and the
+ * high bits the one slot where the pair can be. A slot holds the tag and the id: tag and slot
+ * together tell the pair, so that nothing else need be compared. */
 typedef struct PairTable {
     const Tok *t;
     const uint32_t (*pair)[2];
-    uint32_t *slot;             /* tag << id_bits | id; NULL: none found, ask t */
-    uint16_t *mul;              /* of a bucket, odd */
-    int bucket_shift, slot_shift, id_bits;
+    uint32_t *slot;             /* tag << id_bits | id + 1, or 0; NULL: no table, ask t */
+    uint16_t *pilot;            /* of a bucket */
+    int bits, bucket_bits, id_bits;     /* of a slot's number, ... */
 } PairTable;
 void pairs_make(PairTable *m, const Tok *t);    /* t is plain */
 void pairs_free(PairTable *m);
 const PairTable *encmodel_pairs(const EncModel *m);
 
-static inline uint64_t pair_hash(uint32_t a, uint32_t b)
+static inline uint32_t pair_mix(uint32_t a, uint32_t b)
 {
-    return a * 0x9e3779b97f4a7c15u + b * 0xd6e8feb86659fd93u;
+    uint32_t x = (a << 16 | b) * 0x9e3779b1u;
+    x = (x ^ x >> 15) * 0x85ebca77u;
+    return x ^ x >> 16;
 }
 
-static inline uint32_t pair_slot(const PairTable *m, uint64_t hash)
+static inline uint32_t pair_slot(const PairTable *m, uint32_t x)
 {
-    return (uint32_t)(hash >> 20) * m->mul[hash >> m->bucket_shift] >> m->slot_shift;
+    uint32_t tag = x << m->id_bits >> m->id_bits, pilot = m->pilot[x & ((1u << m->bucket_bits) - 1)];
+    uint32_t high = x >> (32 - m->id_bits) << (m->bits - m->id_bits);
+    return (high ^ pilot * (2 * (tag >> m->bucket_bits) + 1)) & ((1u << m->bits) - 1);
 }
 
-/* A merge's id if there is one of a and b, else NO_ID or, rarely, some merge of others. */
-static inline uint32_t pair_maybe(const PairTable *m, uint32_t a, uint32_t b)
+/* The merge of two tokens, or NO_ID; only if there is a table. */
+static inline uint32_t pair_quick(const PairTable *m, uint32_t a, uint32_t b)
 {
-    uint64_t h = pair_hash(a, b);
-    uint32_t x = m->slot[pair_slot(m, h)], low = (1u << m->id_bits) - 1;
-    return (x ^ (uint32_t)h << m->id_bits) <= low ? x & low : NO_ID;
+    uint32_t x = pair_mix(a, b), y = m->slot[pair_slot(m, x)], low = (1u << m->id_bits) - 1;
+    return ((y ^ x << m->id_bits) <= low ? y & low : 0) - 1;
 }
 
-static inline bool pair_is(const PairTable *m, uint32_t id, uint32_t a, uint32_t b)
-{
-    return m->pair[id - 256][0] == a && m->pair[id - 256][1] == b;
-}
-
-/* The merge of two tokens, or NO_ID. */
 static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
 {
-    if (!m->slot) return (uint32_t)tok_pair(m->t, a, b);
-    uint32_t id = pair_maybe(m, a, b);
-    return id != NO_ID && pair_is(m, id, a, b) ? id : NO_ID;
+    return m->slot ? pair_quick(m, a, b) : (uint32_t)tok_pair(m->t, a, b);
 }
 
 /* out has room for n ids; returns how many. Plain tokenizers only:

@@ -1,37 +1,37 @@
 /* enc_pairs.c -- the table of merges; see enc_int.h.
  *
- * Buckets of about four pairs, the largest first: for each one multipliers are tried until its
- * pairs fall into slots that are free, of which there are twice as many as pairs. */
+ * Buckets of about four pairs, the largest first: for each one pilots are tried until its pairs
+ * fall into slots that are free, of which there are at least twice as many as pairs. Two pairs of
+ * one bucket have different high bits or different tags, so some pilot keeps them apart. */
 #include "text/enc_int.h"
 #include "base/io.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 20, TRIES = 2048, BUCKET = 64 };     /* merges; multipliers; pairs in a bucket */
+enum { TRIES = 4096, BUCKET = 64 };     /* pilots; pairs in a bucket */
 
 typedef struct Making {
     PairTable *m;
     size_t merges, buckets;
-    uint64_t *hash;             /* [merges] by bucket */
+    uint32_t *mix;              /* [merges] by bucket */
     uint32_t *id;
-    uint32_t *begin;            /* [buckets + 1] into hash and id */
+    uint32_t *begin;            /* [buckets + 1] into mix and id */
     uint8_t *taken;             /* [slots] */
 } Making;
 
 static void sort_by_bucket(Making *k)
 {
-    const PairTable *m = k->m;
+    const uint32_t (*pair)[2] = k->m->pair, last = (uint32_t)k->buckets - 1;
     uint32_t *at = xcalloc(k->buckets + 1, sizeof *at);
     for (size_t i = 0; i < k->merges; i++)
-        k->begin[(pair_hash(m->pair[i][0], m->pair[i][1]) >> m->bucket_shift) + 1]++;
+        k->begin[(pair_mix(pair[i][0], pair[i][1]) & last) + 1]++;
     for (size_t b = 0; b < k->buckets; b++) {
         k->begin[b + 1] += k->begin[b];
         at[b] = k->begin[b];
     }
     for (size_t i = 0; i < k->merges; i++) {
-        uint64_t h = pair_hash(m->pair[i][0], m->pair[i][1]);
-        uint32_t to = at[h >> m->bucket_shift]++;
-        k->hash[to] = h, k->id[to] = (uint32_t)(256 + i);
+        uint32_t x = pair_mix(pair[i][0], pair[i][1]), to = at[x & last]++;
+        k->mix[to] = x, k->id[to] = (uint32_t)(256 + i);
     }
     free(at);
 }
@@ -42,9 +42,9 @@ static bool place(Making *k, size_t bucket)
     size_t from = k->begin[bucket], n = k->begin[bucket + 1] - from, i = 0;
     uint32_t to[BUCKET];
     for (int try = 0; try < TRIES; try++) {
-        m->mul[bucket] = (uint16_t)(2 * try + 1);
+        m->pilot[bucket] = (uint16_t)try;
         for (i = 0; i < n; i++) {
-            to[i] = pair_slot(m, k->hash[from + i]);
+            to[i] = pair_slot(m, k->mix[from + i]);
             if (k->taken[to[i]]) break;
             k->taken[to[i]] = 1;
         }
@@ -53,7 +53,7 @@ static bool place(Making *k, size_t bucket)
     }
     if (i < n) return false;
     for (i = 0; i < n; i++)
-        m->slot[to[i]] = (uint32_t)k->hash[from + i] << m->id_bits | k->id[from + i];
+        m->slot[to[i]] = k->mix[from + i] << m->id_bits | (k->id[from + i] + 1);
     return true;
 }
 
@@ -70,28 +70,27 @@ static bool place_all(Making *k)
 void pairs_make(PairTable *m, const Tok *t)
 {
     size_t merges = tok_merges(t, &m->pair);
-    int bits = 10;
     m->t = t;
-    if (!merges || merges > MOST) return;
-    while ((size_t)1 << bits < 2 * merges) bits++;
-    while ((size_t)1 << m->id_bits < 256 + merges) m->id_bits++;
-    size_t slots = (size_t)1 << bits;
-    m->slot_shift = 32 - bits, m->bucket_shift = 64 - (bits - 3);
-    m->slot = huge_alloc(slots * sizeof *m->slot);
-    for (size_t i = 0; i < slots; i++) m->slot[i] = 256;    /* empty: fits few pairs, and is none */
+    if (!merges || 256 + merges > 0xffff) return;
+    m->bits = 10;
+    while ((size_t)1 << m->bits < 2 * merges) m->bits++;
+    while ((size_t)1 << m->id_bits <= 256 + merges) m->id_bits++;
+    m->bucket_bits = m->bits - 3;
+    size_t slots = (size_t)1 << m->bits;
     Making k = { .m = m, .merges = merges, .buckets = slots / 8 };
-    m->mul = xcalloc(k.buckets, sizeof *m->mul);
-    k.hash = xreallocarray(NULL, merges, sizeof *k.hash);
+    m->slot = xcalloc(slots, sizeof *m->slot);
+    m->pilot = xcalloc(k.buckets, sizeof *m->pilot);
+    k.mix = xreallocarray(NULL, merges, sizeof *k.mix);
     k.id = xreallocarray(NULL, merges, sizeof *k.id);
     k.begin = xcalloc(k.buckets + 1, sizeof *k.begin);
     k.taken = xcalloc(slots, 1);
     sort_by_bucket(&k);
     if (!place_all(&k)) pairs_free(m);
-    free(k.hash), free(k.id), free(k.begin), free(k.taken);
+    free(k.mix), free(k.id), free(k.begin), free(k.taken);
 }
 
 void pairs_free(PairTable *m)
 {
-    free(m->slot), free(m->mul);
-    m->slot = NULL, m->mul = NULL;
+    free(m->slot), free(m->pilot);
+    m->slot = NULL, m->pilot = NULL;
 }

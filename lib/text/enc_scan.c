@@ -55,7 +55,7 @@ EncModel *encmodel_new(const Tok *t)
     pthread_mutex_init(&m->lock, NULL);
     if (!tok_plain(t)) return m;
     pairs_make(&m->pairs, t);
-    if (m->pairs.slot && 256 + merges <= 0xffff && has_avx2())
+    if (m->pairs.slot && has_avx2())
         m->bytes = bytes_new(&m->pairs, merges);
     m->chars = char_tables_new(m, t);
     return m;
@@ -143,8 +143,7 @@ static size_t merge_any(const PairTable *m, Symbols *w, uint32_t *out)
 
 #ifdef __x86_64__
 /* The same with keys of 16 bits, the merges alone: there is an instruction for the least of eight
- * and the first place where it stands. A key may be wrong (pair_maybe): it is looked at when its
- * turn comes. */
+ * and the first place where it stands. */
 #define AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
 enum { NONE = 0xffff };
 
@@ -196,13 +195,9 @@ AVX2 static size_t merge_16(const PairTable *table, Symbols *w, const uint16_t *
         if ((y & 0xffff) < id) id = y & 0xffff, i = (y >> 16) + 8;
         if (id == NONE) return alive_out(alive, w, out);
         size_t at = i + 1, gone = next_of(alive, at);
-        if (__builtin_expect(!pair_is(&m, id, w->id[at], w->id[gone]), 0)) {
-            key = with16(key, i, NONE);
-            continue;
-        }
         size_t after = next_of(alive, gone), before = prev_of(alive, at);
         alive ^= 1ull << gone;
-        uint32_t right = pair_maybe(&m, id, w->id[after]), left = pair_maybe(&m, w->id[before], id);
+        uint32_t right = pair_quick(&m, id, w->id[after]), left = pair_quick(&m, w->id[before], id);
         w->id[at] = id;
         key = with16(with16(key, gone - 1, NONE), i, right);
         if (before) key = with16(key, before - 1, left);
@@ -243,13 +238,9 @@ AVX2 static size_t merge_64(const PairTable *table, Symbols *w, const uint16_t *
         if (id == NONE) return alive_out(alive, w, out);
         size_t i = (x >> 16 << 3) + (minpos(k.block[x >> 16]) >> 16), at = i + 1,
                gone = next_of(alive, at);
-        if (__builtin_expect(!pair_is(&m, id, w->id[at], w->id[gone]), 0)) {
-            set_key(&k, i, NONE);
-            continue;
-        }
         size_t after = next_of(alive, gone), before = prev_of(alive, at);
         alive ^= 1ull << gone;
-        uint32_t right = pair_maybe(&m, id, w->id[after]), left = pair_maybe(&m, w->id[before], id);
+        uint32_t right = pair_quick(&m, id, w->id[after]), left = pair_quick(&m, w->id[before], id);
         w->id[at] = id;
         set_key(&k, gone - 1, NONE);
         set_key(&k, i, right);
@@ -295,12 +286,8 @@ AVX2 static size_t merge_512(const PairTable *table, Symbols *w, const uint16_t 
         i = i << 3 | minpos(k.least[i]) >> 16;
         i = i << 3 | minpos(k.block[i]) >> 16;
         size_t at = i + 1, gone = l.next[at], after = l.next[gone], before = l.prev[at];
-        if (__builtin_expect(!pair_is(&m, id, w->id[at], w->id[gone]), 0)) {
-            set_key3(&k, i, NONE);
-            continue;
-        }
         l.next[at] = (uint16_t)after, l.prev[after] = (uint16_t)at;
-        uint32_t right = pair_maybe(&m, id, w->id[after]), left = pair_maybe(&m, w->id[before], id);
+        uint32_t right = pair_quick(&m, id, w->id[after]), left = pair_quick(&m, w->id[before], id);
         w->id[at] = id;
         set_key3(&k, gone - 1, NONE);
         set_key3(&k, i, right);
@@ -317,7 +304,7 @@ AVX2 static size_t merge_avx2(const EncModel *model, Symbols *w, uint32_t *out)
     const uint32_t *id = w->id;
     for (size_t i = 1; i < n; i++)
         first[i - 1] = w->bytes ? bytes[id[i] << 8 | id[i + 1]]
-                                : (uint16_t)pair_maybe(&m, id[i], id[i + 1]);
+                                : (uint16_t)pair_quick(&m, id[i], id[i + 1]);
     _mm256_storeu_si256((__m256i *)(first + n - 1), _mm256_set1_epi8(-1));
     return (n <= 16 ? merge_16 : n <= 62 ? merge_64 : merge_512)(&m, w, first, out);
 }
