@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { LONG_BITS = 15, LONG_ROOM = 2 << 20, TOKEN_BITS = 19, SEEN_BITS = 15 };
+enum { LONG_BITS = 15, LONG_ROOM = 3 << 19, TOKEN_BITS = 19, SEEN_BITS = 15 };
 
 void *huge_alloc(size_t n)
 {
-    const size_t big = 2 << 20, unit = n >= big ? big : 64;
+    const size_t big = 2 << 20, unit = n >= big / 8 ? big : 64;
     size_t round = (size_add(n, unit - 1)) & ~(unit - 1);
     void *p = aligned_alloc(unit, round);
     if (!p) die("out of memory (%zu bytes)", n);
@@ -69,15 +69,15 @@ void enccache_make(EncCache *c, const Tok *t, int bits)
     c->shift = 64 - (bits - 1);
     c->tab = huge_alloc(sizeof *c->tab << bits);
     c->token = xcalloc(1 << TOKEN_BITS >> 6, sizeof *c->token);
-    c->lng = huge_alloc(sizeof *c->lng << LONG_BITS);
+    c->lng = huge_alloc((sizeof *c->lng << LONG_BITS) + LONG_ROOM);
+    c->room = (char *)(c->lng + ((size_t)1 << LONG_BITS));
     c->seen = xcalloc(1 << SEEN_BITS, sizeof *c->seen);
-    c->room = huge_alloc(LONG_ROOM);
     if (tok_whole(t)) seed(c, t);
 }
 
 void enccache_free(EncCache *c)
 {
-    free(c->tab), free(c->token), free(c->lng), free(c->seen), free(c->room);
+    free(c->tab), free(c->token), free(c->lng), free(c->seen);
 }
 
 /* ---- long pieces ---------------------------------------------------------------------- */

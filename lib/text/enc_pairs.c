@@ -59,12 +59,20 @@ static bool place(Making *k, size_t bucket)
 
 static bool place_all(Making *k)
 {
-    for (size_t size = BUCKET; size; size--)
-        for (size_t b = 0; b < k->buckets; b++)
-            if (k->begin[b + 1] - k->begin[b] == size && !place(k, b)) return false;
-    for (size_t b = 0; b < k->buckets; b++)
-        if (k->begin[b + 1] - k->begin[b] > BUCKET) return false;
-    return true;
+    size_t at[BUCKET + 2] = {0};            /* of a size in `order`, the largest first */
+    uint32_t *order = xreallocarray(NULL, k->buckets, sizeof *order);
+    bool good = true;
+    for (size_t b = 0; b < k->buckets && good; b++) {
+        size_t size = k->begin[b + 1] - k->begin[b];
+        good = size <= BUCKET;
+        if (good) at[BUCKET - size + 1]++;
+    }
+    for (size_t i = 1; i < BUCKET + 2; i++) at[i] += at[i - 1];
+    for (size_t b = 0; b < k->buckets && good; b++)
+        order[at[BUCKET - (k->begin[b + 1] - k->begin[b])]++] = (uint32_t)b;
+    for (size_t i = 0; i < k->buckets && good; i++) good = place(k, order[i]);
+    free(order);
+    return good;
 }
 
 void pairs_make(PairTable *m, const Tok *t)
@@ -78,7 +86,7 @@ void pairs_make(PairTable *m, const Tok *t)
     m->bucket_bits = m->bits - 3;
     size_t slots = (size_t)1 << m->bits;
     Making k = { .m = m, .merges = merges, .buckets = slots / 8 };
-    m->slot = xcalloc(slots, sizeof *m->slot);
+    m->slot = huge_alloc(slots * sizeof *m->slot);
     m->pilot = xcalloc(k.buckets, sizeof *m->pilot);
     k.mix = xreallocarray(NULL, merges, sizeof *k.mix);
     k.id = xreallocarray(NULL, merges, sizeof *k.id);

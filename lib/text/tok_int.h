@@ -12,7 +12,7 @@
 #define TOK_MAX_UNREACHED 1024          /* bytes of a token where merges go by rank */
 
 typedef struct PairSlot { uint32_t a, b, id1, rank; } PairSlot;         /* id + 1; 0 is empty */
-typedef struct Span { size_t at; uint32_t n; } Span;
+typedef struct Span { uint32_t at, n; } Span;          /* TOK_MAX_BYTES and names: below 2^32 */
 
 struct Tok {
     const char *name;           /* for messages while it is made; not owned */
@@ -29,6 +29,7 @@ struct Tok {
     bool by_rank;               /* any two tokens merge whose bytes are a token's; rank = its id */
     bool whole;                 /* a piece that is a token is that token */
     bool nfc;                   /* the tokenizer wants text in Unicode's form NFC */
+    bool out_of_order;          /* merge k is not of two smaller ids to id 256 + k, for some k */
     bool plain, version1;       /* version1: all of it fits the first version of the .tok file */
     SplitKind kind;
     char *pattern;
@@ -36,6 +37,7 @@ struct Tok {
 };
 
 Tok *tok_begin(const char *name, size_t tokens, uint64_t vocab);       /* at most `tokens` come */
+void tok_expect_merges(Tok *t, size_t n);               /* room for them; before the first */
 void tok_put(Tok *t, uint64_t id, const char *s, size_t n);
 void tok_put_special(Tok *t, uint64_t id, const char *s, size_t n);
 /* The pattern's kind must be known; portable: see split_other.h. */

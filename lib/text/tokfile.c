@@ -110,6 +110,7 @@ Tok *tok_of_pairs(const char *name, const char *m, size_t merges, size_t special
     measure(name, m, merges);
     Tok *t = tok_begin(name, 256 + merges + specials, 256 + merges + specials);
     Buf s = {0};
+    tok_expect_merges(t, merges);
     for (int i = 0; i < 256; i++) {
         char c = (char)i;
         tok_put(t, (uint64_t)i, &c, 1);
