@@ -1,5 +1,6 @@
 /* converse.c -- see converse.h. */
 #include "converse.h"
+#include "writer.h"
 #include "text/talk.h"
 #include "text/utf8.h"
 #include <stdio.h>
@@ -36,12 +37,7 @@ static void on_interrupt(int sig)
 static void put(State *t, const char *s, size_t n)
 {
     buf_add(&t->text, s, n);
-    n = t->terminal ? utf8_complete(t->text.s, t->text.n) : t->text.n;
-    if (n == 0) return;
-    out_write(t->out, t->text.s, n);
-    out_flush(t->out);
-    memmove(t->text.s, t->text.s + n, t->text.n - n);
-    t->text.n -= n;
+    write_text(t->out, &t->text, t->terminal);
 }
 
 /* Special tokens are not printed; of a call one sees [expression = result]. */
@@ -73,12 +69,9 @@ static void on_end(void *arg, int sample, int id)
     State *t = arg;
     (void)sample;
     t->stopped = id >= 0;
-    if (t->call) buf_str(&t->text, "]");
-    if (t->text.n > 0) out_write(t->out, t->text.s, t->text.n);
-    buf_clear(&t->text);
+    buf_str(&t->text, t->call ? "]\n" : "\n");
+    write_text(t->out, &t->text, 0);
     t->call = 0;
-    out_str(t->out, "\n");
-    out_flush(t->out);
 }
 
 static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }

@@ -58,20 +58,24 @@ void writer_prompt(Writer *w, const Prompt *p, int n, int open)
     w->turn = 0;
 }
 
+void write_text(Out *o, Buf *text, int hold)
+{
+    size_t n = hold ? utf8_complete(text->s, text->n) : text->n;
+    if (n > 0) {
+        out_write(o, text->s, n);
+        memmove(text->s, text->s + n, text->n - n);
+        text->n -= n;
+    }
+    out_flush(o);
+}
+
 /* Write what may be written of a text whose turn it is. */
 static void stream(Writer *w, Slot *s)
 {
     if (!s->begun && (w->flags & W_ECHO)) out_write(w->out, w->p->text, w->p->n);
     s->begun = 1;
-    size_t n = s->text.n;
-    if (w->terminal && !s->done) n = utf8_complete(s->text.s, n);
-    if (n > 0) {
-        out_write(w->out, s->text.s, n);
-        memmove(s->text.s, s->text.s + n, s->text.n - n);
-        s->text.n -= n;
-    }
-    if (s->done) out_str(w->out, "\n");
-    out_flush(w->out);
+    if (s->done) buf_char(&s->text, '\n');
+    write_text(w->out, &s->text, w->terminal && !s->done);
 }
 
 /* Members of the input that the output has a value of its own for; "messages" are not repeated. */

@@ -8,6 +8,10 @@
 #include "prompts.h"
 #include "text/chat.h"
 
+/* Write what `text` holds, and flush; with `hold` all but a character at its end that is not
+ * whole. What was written is taken from text. */
+void write_text(Out *o, Buf *text, int hold);
+
 typedef struct Writer Writer;
 
 enum { W_JSON = 1, W_IDS = 2, W_ECHO = 4 };     /* JSON; with "ids"; text after its prompt */

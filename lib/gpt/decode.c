@@ -189,21 +189,26 @@ static void hold(Gen *g, const GenJob *j, const int *ids, int n)
     for (int i = 0; j->keep && i < n; i++) ids_add(&g->held, (uint32_t)ids[i]);
 }
 
-/* The prompt into g->one, with room for `more` after it; logits [V] of its last position. */
-static void prefill(Gen *g, const GenJob *j, int more, real *logits)
+static bool cancelled(const GenJob *j) { return j->cancel && *j->cancel; }
+
+/* The prompt into g->one, with room for `more` after it; logits [V] of its last position. false:
+ * cancelled. */
+static bool prefill(Gen *g, const GenJob *j, int more, real *logits)
 {
     double t0 = now_seconds();
     int from = already(g, j);
     g->held.n = (size_t)from;
     if (g->one) cache_trim(g->one, &g->tape, 0, from, from ? j->prompt[from - 1] : 0);
     g->one = fit(g, g->one, 1, j->n + more);
-    for (int i = from; i < j->n; i += PREFILL) {
-        int T = j->n - i < PREFILL ? j->n - i : PREFILL;
+    int i = from;
+    for (int T; i < j->n && !cancelled(j); i += T) {
+        T = j->n - i < PREFILL ? j->n - i : PREFILL;
         cache_feed(g->one, &g->tape, j->prompt + i, T, i + T == j->n ? logits : NULL);
         hold(g, j, j->prompt + i, T);
     }
-    g->prompt_tokens += j->n - from;
+    g->prompt_tokens += i - from;
     g->prompt_seconds += now_seconds() - t0;
+    return i == j->n;
 }
 
 static Row row_begin(const GenJob *j, int sample)
@@ -234,7 +239,7 @@ static int step(Gen *g, const GenJob *j, Row *r, real *logits, int made, int roo
     bool stop = !forced && j->stop && j->stop[id];
     if (!stop) (forced && j->forced ? j->forced : j->token)(j->arg, r->sample, id);
     if (!stop && j->tool) toolrow_take(j->tool, &r->tool, id);
-    r->dead = stop || made + 1 == room || (j->cancel && *j->cancel);
+    r->dead = stop || made + 1 == room || cancelled(j);
     if (r->dead) j->end(j->arg, r->sample, stop ? id : -1);
     return id;
 }
@@ -281,6 +286,11 @@ static void run_batch(Gen *g, const GenJob *j, int first, int n, int room, const
     g->new_seconds += now_seconds() - t0;
 }
 
+static void end_all(const GenJob *j)
+{
+    for (int s = 0; s < j->samples; s++) j->end(j->arg, s, -1);
+}
+
 void gen_run(Gen *g, const GenJob *j)
 {
     const Config *f = &g->m->cfg;
@@ -289,14 +299,17 @@ void gen_run(Gen *g, const GenJob *j)
     for (int i = 0; i < j->n; i++) assert(j->prompt[i] >= 0 && j->prompt[i] < f->V);
     int room = f->T - j->n < j->max_tokens ? f->T - j->n : j->max_tokens;
     if (room == 0) {
-        for (int s = 0; s < j->samples; s++) j->end(j->arg, s, -1);
+        end_all(j);
         return;
     }
     int most = j->samples < j->batch ? j->samples : j->batch;
     size_t V = (size_t)f->V;
     g->logits = xreallocarray(g->logits, size_mul((size_t)most + 1, V), sizeof *g->logits);
     real *first_l = g->logits + (size_t)most * V;      /* kept until the last batch */
-    prefill(g, j, j->keep ? room - 1 : 0, first_l);
+    if (!prefill(g, j, j->keep ? room - 1 : 0, first_l)) {
+        end_all(j);
+        return;
+    }
     for (int s = 0; s < j->samples; s += most) {
         int n = j->samples - s < most ? j->samples - s : most;
         run_batch(g, j, s, n, room, first_l);

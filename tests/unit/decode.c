@@ -371,6 +371,10 @@ static void cancelled(void)
     j.token = cancel_token;
     gen_run(g, &j);
     ok(a.n[0] == 7 && a.end[0] == -1 && !a.bad, "a sample that is cancelled ends");
+    GenJob k = job(&a, 10, 3, 50);
+    k.cancel = &cancel;
+    gen_run(g, &k);
+    ok(a.n[2] == 0 && a.end[0] == -1 && a.end[2] == -1, "and so do those not yet begun");
     gen_free(g);
 }
 
