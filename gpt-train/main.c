@@ -133,7 +133,9 @@ static void dry_run(void)
     Config c = choose_config(train, V);
     if (tok && c.V != V) die("%s: vocabulary %d, but the tokenizer's is %d", opt.init, c.V, V);
     if (train && tok) data_require(train, tok_hash(tok), V, c.T);
-    plan_make(&p, &c);
+    if (opt.sft) sft_inherit(&keep);
+    if (opt.sft && train) sft_require(train);
+    plan_make(&p, &c, train ? train->head.rows : 0);
     opt.dtype = ops_open(opt.device, opt.dtype, opt.threads)->dtype;
     plan_count(&p);
     Buf b = {0};
@@ -195,11 +197,12 @@ static void open_model(Run *r)
     }
     freeze(r->m);
     r->o = optim_new(r->m, &r->plan.os);
+    if (opt.sft && !opt.resume) sft_warm(r);
     if (!opt.resume) return;
     ckpt_optim(opt.out, r->o);
-    if (r->o->t != state_updates(&r->st))
+    if (r->o->t - r->st.warm != state_updates(&r->st))
         die("%s/optimizer-0.safetensors: of step %" PRId64 ", but state.json is of step %" PRId64,
-            opt.out, (int64_t)r->o->t, state_updates(&r->st));
+            opt.out, (int64_t)r->o->t - r->st.warm, state_updates(&r->st));
 }
 
 static void close_run(Run *r)
@@ -247,7 +250,9 @@ static int train(void)
     r.train = data_open(&opt.train);
     Config c = choose_config(r.train, tok_vocab(r.tok));
     open_data(&r, state, file, &c);
-    plan_make(&r.plan, &c);
+    if (opt.sft) sft_require(r.train);
+    if (opt.sft && !opt.resume) sft_inherit(&keep);
+    plan_make(&r.plan, &c, r.train->head.rows);
     plan_count(&r.plan);
     say_plan(&r);
     if (!opt.resume) lock_output();

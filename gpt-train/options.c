@@ -28,6 +28,10 @@ static const Opt table[] = {
     OPT_STR('t', "tokenizer", &opt.tok, "FILE", "tokenizer that the shards were made with"),
     OPT_INT(0, "vocab-size", &opt.vocab, "N", 1, 1 << 24, "only for --dry-run without a tokenizer"),
     OPT_STR(0, "init", &opt.init, "DIR", "a new run from the weights of model directory DIR"),
+    OPT_FLAG(0, "sft", &opt.sft,
+             "fine-tune --init DIR on conversations: see the manual for what this sets"),
+    OPT_FLAG(0, "fresh-optimizer", &opt.fresh_optimizer,
+             "with --sft: do not go on with the optimizer's buffers of DIR"),
     OPT_HEAD("Data"),
     OPT_LIST(0, "train", &opt.train, "ROWS",
              "row shard, pattern or directory to train on; repeatable"),
@@ -43,6 +47,7 @@ static const Opt table[] = {
     OPT_FLAG(0, "force", &opt.force, "overwrite a model that is there"),
     OPT_LONG(0, "steps", &opt.steps, "N", 0, MAX_STEPS,
              "optimizer steps; 0: by another horizon, or --ratio"),
+    OPT_FLOAT(0, "epochs", &opt.epochs, "X", 0, 1e9, "as many steps as take the data X times"),
     OPT_LONG(0, "tokens", &opt.tokens, "N", 0, 1e18, "as many steps as N tokens make"),
     OPT_FLOAT(0, "target-flops", &opt.target_flops, "X", 0, 1e40,
               "as many steps as X floating-point operations allow"),
@@ -73,7 +78,7 @@ static const Opt table[] = {
     OPT_FLOAT(0, "lr-scale", &opt.lr_scale, "X", 0, 1e6, "multiplies all four rates"),
     OPT_FLOAT(0, "weight-decay", &opt.weight_decay, "X", 0, 1e6,
               "Muon's cautious decay, before scaling"),
-    OPT_CHOICE(0, "schedule", &opt.schedule, "nanochat|cosine|constant",
+    OPT_CHOICE(0, "schedule", &opt.schedule, "nanochat|cosine|constant|sft",
                "how the rates go after the warm-up"),
     OPT_LONG(0, "warmup-steps", &opt.warmup, "N", 0, MAX_STEPS, "steps of linear warm-up"),
     OPT_FLOAT(0, "warmdown-ratio", &opt.warmdown, "X", 0, 1,
@@ -123,13 +128,28 @@ const Opt *options_find(const char *name)
 
 static void one_horizon(void)
 {
-    static const char *const name[] = { "steps", "tokens", "target-flops", "hours" };
+    static const char *const name[] = { "steps", "epochs", "tokens", "target-flops", "hours" };
     const char *first = NULL;
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         if (!opt_given(name[i])) continue;
         if (first) die_usage("--%s and --%s: give one horizon", first, name[i]);
         first = name[i];
     }
+}
+
+/* What fine-tuning is in nanochat, as far as the command line does not say otherwise. */
+static void sft_defaults(void)
+{
+    if (!opt.init) die_usage("--sft: from which model? give --init DIR");
+    if (!opt_given("schedule")) opt.schedule = "sft";
+    if (!opt_given("lr-scale")) opt.lr_scale = 0.8;
+    if (!opt_given("weight-decay")) opt.weight_decay = 0;
+    if (!opt_given("warmup-steps")) opt.warmup = 0;
+    if (!opt_given("warmdown-ratio")) opt.warmdown = 0.5;
+    if (!opt_given("final-lr-frac")) opt.final_lr = 0;
+    if (!opt_given("steps") && !opt_given("epochs") && !opt_given("tokens") &&
+        !opt_given("target-flops") && !opt_given("hours"))
+        opt.epochs = 1;
 }
 
 static void both(const char *a, const char *b, const char *why)
@@ -152,6 +172,7 @@ void options_parse(int argc, char **argv)
 {
     int n = opt_parse(argc, argv,
                       "--depth N -t TOK --train ROWS [--val ROWS] -o DIR [options]\n"
+                      "--sft --init DIR --train ROWS [--val ROWS] -o DIR [options]\n"
                       "--resume -o DIR [options]\n"
                       "--dry-run --depth N [options]\n"
                       "--status DIR",
@@ -164,6 +185,10 @@ void options_parse(int argc, char **argv)
     one_horizon();
     if (opt.json && !opt.dry_run && !opt.status)
         die_usage("--json: only with --dry-run or --status");
+    if (opt.sft && !opt.resume) sft_defaults();
+    if (opt.fresh_optimizer && !opt.sft) die_usage("--fresh-optimizer: only with --sft");
+    if (opt.epochs > 0 && opt.rescan)
+        die_usage("--rescan: not with a horizon in epochs, which new shards would move");
     if (opt.metrics && !*opt.metrics) die_usage("--metrics: an empty name");
     if (opt_given("vocab-size") && (opt.tok || !opt.dry_run))
         die_usage("--vocab-size: only with --dry-run and without a tokenizer");

@@ -21,6 +21,8 @@ typedef struct Options {
     int rescan, verify, log_rows;
     /* run */
     const char *out, *init, *status;
+    int sft, fresh_optimizer;
+    double epochs;                      /* 0: another horizon */
     int resume, force, dry_run, json;
     int64_t steps, tokens, stop_at, save_every;
     double target_flops, ratio, hours;
@@ -55,6 +57,8 @@ int options_shuffle(uint64_t *seed);            /* 0: --shuffle none */
 
 /* options_kept.c */
 void options_json(Buf *b);                      /* those that define the run, as an object */
+/* Rates and batch of another run, unless given here: saved is its object of options. */
+void options_inherit(const Json *saved, const char *file, Arena *keep);
 /* From state.json's object; those on the command line are checked against it (exit 2). file is for
  * messages. */
 void options_restore(const Json *saved, const char *file, Arena *keep);

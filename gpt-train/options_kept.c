@@ -9,7 +9,7 @@
 typedef struct Kept { const char *name; int soft; } Kept;
 static const Kept kept[] = {
     { "depth", 0 }, { "aspect-ratio", 0 }, { "head-dim", 0 }, { "max-seq-len", 0 },
-    { "window-pattern", 0 }, { "steps", 0 }, { "tokens", 0 }, { "target-flops", 0 },
+    { "window-pattern", 0 }, { "sft", 0 }, { "steps", 0 }, { "epochs", 0 }, { "tokens", 0 }, { "target-flops", 0 },
     { "hours", 0 }, { "ratio", 0 },
     { "device-batch-size", 0 }, { "total-batch-size", 0 }, { "embedding-lr", 0 },
     { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "lr-scale", 0 },
@@ -96,6 +96,16 @@ static int value_from(const Opt *o, const Json *j, Arena *keep)
     case O_LIST: return j->kind == J_ARR && list_from(o->to, j, keep);
     default: return 0;
     }
+}
+
+void options_inherit(const Json *saved, const char *file, Arena *keep)
+{
+    static const char *const name[] = { "embedding-lr", "unembedding-lr", "matrix-lr", "scalar-lr",
+                                        "total-batch-size" };
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        if (!opt_given(name[i]) &&
+            !value_from(options_find(name[i]), json_get(saved, name[i]), keep))
+            die("%s: options: '%s' is missing or not what it must be", file, name[i]);
 }
 
 void options_restore(const Json *saved, const char *file, Arena *keep)

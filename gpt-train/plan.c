@@ -79,7 +79,8 @@ static void fit_batch(Plan *p)
 static SchedKind sched_kind(void)
 {
     return !strcmp(opt.schedule, "cosine") ? SCHED_COSINE :
-           !strcmp(opt.schedule, "constant") ? SCHED_CONSTANT : SCHED_NANOCHAT;
+           !strcmp(opt.schedule, "constant") ? SCHED_CONSTANT :
+           !strcmp(opt.schedule, "sft") ? SCHED_SFT : SCHED_NANOCHAT;
 }
 
 void plan_horizon(Plan *p, int64_t steps)
@@ -90,13 +91,25 @@ void plan_horizon(Plan *p, int64_t steps)
         p->a.total_tokens = INT64_MAX;
 }
 
-void plan_make(Plan *p, const Config *cfg)
+/* As many steps as take each row --epochs times. The last may take some once more, from the
+ * beginning of the next epoch. */
+static void fit_epochs(Plan *p, uint64_t data_rows)
+{
+    double steps = ceil(opt.epochs * (double)data_rows / (double)p->rows);
+    if (!data_rows) die_usage("--epochs: of what? give --train ROWS");
+    p->a.steps = steps < (double)SCHED_OPEN ? (int64_t)steps : SCHED_OPEN;
+    if (__builtin_mul_overflow(p->a.total_batch, p->a.steps, &p->a.total_tokens))
+        p->a.total_tokens = INT64_MAX;
+}
+
+void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
 {
     *p = (Plan){ .cfg = *cfg };
     const char *bad = config_check(cfg);
     if (bad) die_usage("no such model: %s", bad);
     sizes(p, opt.total_batch);
     fit_batch(p);
+    if (opt.epochs > 0) fit_epochs(p, data_rows);
     if (p->a.steps < 1)
         die_usage("the horizon is less than one step of %" PRId64
                   " tokens: give --steps or a smaller --total-batch-size",
@@ -111,7 +124,8 @@ void plan_make(Plan *p, const Config *cfg)
         .ema = opt.ema,
     };
     p->sched = (Sched){ sched_kind(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,
-                        p->a.weight_decay_scaled };
+                        p->a.weight_decay_scaled, 1 / (double)p->a.steps };
+    if (opt.epochs > 0) p->sched.per_step = (double)p->rows / (opt.epochs * (double)data_rows);
     optim_groups(p->group, &p->os, cfg->C);
     p->params = config_params(cfg, -1);
     opt.depth = cfg->L;

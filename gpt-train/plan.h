@@ -21,9 +21,9 @@ typedef struct Plan {
     double flops_opt;               /* of one step of the optimizer */
 } Plan;
 
-/* cfg: the model's. Takes the rest from the options and puts what it chose back into them. Exit 2
+/* cfg: the model's; data_rows: 0 if not known. Takes the rest from the options and puts what it chose back into them. Exit 2
  * if the command line cannot be met. */
-void plan_make(Plan *p, const Config *cfg);
+void plan_make(Plan *p, const Config *cfg, uint64_t data_rows);
 void plan_horizon(Plan *p, int64_t steps);      /* an open plan's number of steps, measured */
 void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT]);       /* parameters per group */

@@ -16,12 +16,13 @@ typedef struct RunState {
     int64_t skipped;                /* steps without a target that counts */
     int64_t nonfinite;              /* steps whose loss or gradient was not finite, left out */
     uint64_t targets;               /* targets trained on */
+    int64_t warm;                   /* steps of the optimizer before this run: --sft */
     double loss_mean, loss_var;     /* of late, for the z-score */
     double loss_ema;                /* of the steps' losses, factor 0.9, biased to 0 at the start */
     double val_bpb, best_bpb;       /* NaN: not evaluated yet */
     int64_t val_step;               /* step of val_bpb; -1: not evaluated yet */
 } RunState;
-static inline int64_t state_updates(const RunState *s)         /* steps of the optimizer */
+static inline int64_t state_updates(const RunState *s)     /* steps of the optimizer in this run */
 {
     return s->step - s->skipped - s->nonfinite;
 }
@@ -103,6 +104,12 @@ extern volatile sig_atomic_t stopped_by;        /* the signal that is to end the
 extern volatile sig_atomic_t save_asked;        /* SIGUSR1 has come */
 void signals_begin(void);                       /* at the start; those that stop: for the loop */
 void stop_on_signals(void);
+
+/* sft.c: rates of the model in --init, if it says how it was trained; dies on rows without masks;
+ * the optimizer's buffers. */
+void sft_inherit(Arena *keep);
+void sft_require(const Data *d);
+void sft_warm(Run *r);
 
 /* state.c */
 void state_json(const Run *r, Buf *b);

@@ -22,6 +22,7 @@ void state_json(const Run *r, Buf *b)
                ",\n  \"nonfinite_steps\": %" PRId64 ",\n  \"targets\": %" PRIu64 ",\n",
                s->step, s->pos, data_epoch(r->train, s->pos, &in), s->skipped,
                s->nonfinite, s->targets);
+    if (s->warm) buf_printf(b, "  \"warm_steps\": %" PRId64 ",\n", s->warm);
     num(b, "loss_ema", s->loss_ema);
     num(b, "loss_mean", s->loss_mean);
     num(b, "loss_var", s->loss_var);
@@ -81,6 +82,7 @@ void state_restore(Run *r, const Json *j, const char *file)
         .skipped = get_int(j, "skipped_steps", file),
         .nonfinite = get_int(j, "nonfinite_steps", file),
         .targets = (uint64_t)get_int(j, "targets", file),
+        .warm = json_get(j, "warm_steps") ? get_int(j, "warm_steps", file) : 0,
         .loss_ema = get_num(j, "loss_ema", file),
         .loss_mean = get_num(j, "loss_mean", file),
         .loss_var = get_num(j, "loss_var", file),

@@ -72,6 +72,10 @@ SchedAt sched_at(const Sched *s, int64_t it)
         return (SchedAt){ sched_lr(it, s->n, s->warmup, s->warmdown_ratio, s->final_frac),
                           sched_momentum(it, s->n, s->warmdown_ratio),
                           sched_weight_decay(it, s->n, s->wd) };
+    if (s->kind == SCHED_SFT)
+        return (SchedAt){ sched_sft_lr((double)it * s->per_step, (double)s->warmup * s->per_step,
+                                       s->warmdown_ratio, s->final_frac),
+                          sched_sft_momentum(it), s->wd };
     double momentum = sched_momentum(it, s->n, 0);
     if (s->kind == SCHED_COSINE)
         return (SchedAt){ cosine_lr(it, s->n, s->warmup, s->final_frac), momentum,

@@ -13,12 +13,14 @@ double sched_weight_decay(int64_t it, int64_t n, double wd);        /* wd/2 (1 +
 
 /* A run's schedule. nanochat: the three above. cosine: after the warm-up half a cosine from 1 to
  * final_frac at step n; the momentum rises and stays. constant: after the
- * warm-up 1 and wd; momentum as in cosine. */
-typedef enum { SCHED_NANOCHAT, SCHED_COSINE, SCHED_CONSTANT } SchedKind;
+ * warm-up 1 and wd; momentum as in cosine. sft: by the part of the data that was taken before the
+ * step, per_step for each; see sched_sft_lr(). */
+typedef enum { SCHED_NANOCHAT, SCHED_COSINE, SCHED_CONSTANT, SCHED_SFT } SchedKind;
 typedef struct Sched {
     SchedKind kind;
     int64_t n, warmup;              /* steps */
     double warmdown_ratio, final_frac, wd;
+    double per_step;                /* sft */
 } Sched;
 typedef struct SchedAt { double lr, momentum, weight_decay; } SchedAt;
 #define SCHED_OPEN INT64_C(1000000000000000)    /* n: not known yet, and no warm-down in sight */
