@@ -3,7 +3,9 @@
 # make check         all tests; ends with "N passed, N failed"
 # make check-asan    the same under the address and undefined-behaviour sanitizers
 # make check-fuzz    fuzz every reader of files, FUZZ_SECONDS=10 each; libFuzzer if clang has it
-# make demo          the whole pipe on a small text made here: train a GPT, sample from it
+# make demo          the whole pipe on a small text made here: train a GPT, fine-tune it, talk to it
+# make sft           RUN=model DATA=conversations.jsonl [OUT=RUN-sft]: fine-tune a model
+# make chat          RUN=model (the demo's): talk to a model
 # make bench         measure kernels and steps against this machine's own roof
 # make install       PREFIX=/usr/local; DESTDIR is honoured
 #
@@ -192,6 +194,15 @@ check-fuzz:
 demo: $(BIN)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" share/demo/demo.sh
 
+sft: $(BIN)
+	@[ -n "$(RUN)" ] && [ -n "$(DATA)" ] || { echo "make sft RUN=model DATA=conversations.jsonl [OUT=...]" >&2; exit 2; }
+	@PATH="$(abspath $(BUILD))/bin:$$PATH" share/pipeline/sft.sh "$(RUN)" "$(DATA)" $(if $(OUT),"$(OUT)")
+
+chat: RUN ?= $(BUILD)/demo/chat
+chat: $(BIN)
+	@[ -f "$(RUN)/config.json" ] || { echo "$(RUN): no model here: make demo, or RUN=model" >&2; exit 1; }
+	@$(BUILD)/bin/gpt-sample -m "$(RUN)" --chat
+
 BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 # DOCS=FILE.jsonl: also the tokenizer, against rustbpe and tiktoken where they are installed.
 # TEXT=FILE: also a small GPT trained on that text.
@@ -226,7 +237,7 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
-.PHONY: all check check-one check-asan check-fuzz fuzz-run demo bench install uninstall clean FORCE
+.PHONY: all check check-one check-asan check-fuzz fuzz-run demo sft chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 endif

@@ -1,6 +1,7 @@
 #!/bin/sh
 # demo.sh -- the whole pipe in a few minutes, with no network: text made by world.awk, a tokenizer,
-# token rows, a small GPT trained on them, its bits per byte, and samples. Everything is kept in
+# token rows, a small GPT trained on them, its bits per byte, and samples; then conversations made by
+# talk.awk, fine-tuning on them, questions that it has not seen, and a chat. Everything is kept in
 # $BUILD/demo (DEMO_DIR to put it elsewhere) to be looked at.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,7 +9,7 @@ out=${DEMO_DIR:-${BUILD:-build}/demo}
 rm -rf "$out"
 mkdir -p "$out"
 cd "$out"
-cp "$here/world.awk" .
+cp "$here/world.awk" "$here/talk.awk" .
 say() { printf '\n== %s\n' "$*"; }
 run() { printf '$ %s\n' "$*"; eval "$*"; }
 
@@ -36,5 +37,31 @@ for prompt in 'Ada is a' 'One morning, Bram the fisher' 'Kell is' '"What is the 
     run "gpt-sample -q -m model -p '$prompt' --echo -n 100 --temperature 0.7 -s 1"
 done
 
-say "All of it is in $PWD. Go on with:"
-echo "cd $PWD && ${BUILD:-..}/bin/gpt-sample -m model -p 'Vera the doctor' --temperature 0.5"
+say "Conversations: sums and counting with a calculator, spelling, opposites, the island"
+run "awk -v kind=all -v n=12000 -v seed=1 -f world.awk -f talk.awk > talk.jsonl"
+head -n 1 talk.jsonl
+run "tok-encode -t world.tok --chat talk.jsonl | pack-rows --sft -T 128 -o talk"
+
+say "The same model, fine-tuned on them"
+run "gpt-train --sft --init model --train 'talk-*.rows' --epochs 3 -o chat > chat.jsonl"
+
+say "Questions that were held out: other sums, other words, other people"
+held=
+for kind in arithmetic counting spelling opposites world; do
+    run "awk -v kind=$kind -v n=100 -v seed=2 -v held=1 -f world.awk -f talk.awk > $kind.jsonl"
+    held="$held $kind=$kind.jsonl"
+done
+run "gpt-eval -m chat -n 64 --items answers.jsonl chat$held > chat-eval.jsonl"
+
+say "A chat"
+cat >questions <<'EOF'
+What is 38 + 47?
+How much is 12 * 81?
+How many times is the letter e in beekeeper?
+Where does Bram live?
+What is the opposite of hot?
+Spell the word honey.
+EOF
+run "gpt-sample -q -m chat --chat --temperature 0 -n 64 < questions"
+
+say "All of it is in $PWD. Go on with: make chat"
