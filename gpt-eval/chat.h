@@ -14,7 +14,7 @@ typedef struct Score {
     uint64_t answers;               /* samples in all; 0: letters only */
     uint64_t cut;                   /* prompts that lost their beginning */
     uint64_t unfinished;            /* answers without an end token */
-    uint64_t called, well_formed;   /* answers with a tool call; with no other than well-formed ones */
+    uint64_t called, well_formed;   /* answers with a tool call; with one that had a result */
 } Score;
 
 /* A task being run, for both kinds. */

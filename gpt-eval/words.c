@@ -76,7 +76,7 @@ static int grade(Trial *t, const Item *it, const Answer *a, Buf *record)
     t->score.answers++;
     t->score.unfinished += !a->ended;
     t->score.called += begun > 0;
-    t->score.well_formed += begun > 0 && p.calls == begun && p.results == begun;
+    t->score.well_formed += p.results > 0;
     buf_printf(record, "%s{\"right\": %s, \"finish\": \"%s\", \"calls\": %d, \"results\": %d, "
                "\"tokens\": %zu, \"content\": [%s]}", record->s[record->n - 1] == '[' ? "" : ", ",
                r ? "true" : "false", a->ended ? "stop" : "length", begun, p.results, a->ids.n,
