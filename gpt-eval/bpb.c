@@ -13,6 +13,7 @@ static Bpb bpb_of(Subject *s, const Data *d, uint64_t rows, int B)
     Bpb sum = {0};
     Progress p = { .what = "bpb", .unit = "rows", .total = rows };
     bpb_eval_init(&e, s->m->ops, B, (int)d->head.T);
+    e.docs = opt.doc_mask;
     progress(&p, 0);
     for (uint64_t r = 0; r < rows; ) {
         uint64_t n = rows - r < (uint64_t)B ? rows - r : (uint64_t)B;
@@ -29,6 +30,8 @@ void bpb_task(Subject *s, const StrList *shards, Out *out)
 {
     Data *d = data_open(shards);
     data_require(d, tok_hash(s->tok), s->m->cfg.V, 0);
+    if (opt.doc_mask && d->head.bos == UINT32_MAX)
+        die("%s: its tokenizer has no <|bos|>, by which --doc-mask finds documents", d->path[0]);
     int T = s->m->cfg.T;
     if (d->head.T > (uint32_t)T)
         die("%s: rows of T %" PRIu32 ", but the model in %s has a context of %d", d->path[0],

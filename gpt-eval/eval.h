@@ -15,6 +15,7 @@ typedef struct EvalOptions {
     const char *items;              /* file of one record per item; NULL: none */
     const char *runner;             /* program that runs programs; NULL: ours */
     int unsafe, no_tools;
+    int doc_mask;                   /* bpb: documents of a row are kept apart */
 } EvalOptions;
 extern EvalOptions opt;
 

@@ -18,6 +18,8 @@ static const Opt opts[] = {
     OPT_INT('B', "batch", &opt.batch, "ROWS", 0, 1 << 24,
             "rows, choices or samples at a time; 0: about 8192 tokens, 16 samples. Memory, not "
             "results"),
+    OPT_FLAG(0, "doc-mask", &opt.doc_mask,
+             "task bpb: documents in a row do not see each other, as with gpt-train --doc-mask"),
     OPT_HEAD("Task chat"),
     OPT_INT(0, "samples", &opt.samples, "N", 1, 1 << 20,
             "answers sampled for each item that is answered in words"),

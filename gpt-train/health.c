@@ -138,13 +138,13 @@ static double mean_of(const Ops *ops, const real *dloss, int N, uint64_t valid)
     return sum / (double)valid;
 }
 
-/* What step_batch() does, for the ids in r->x, r->y and another model. */
+/* What step_batch() does, for the ids in r->x, r->y, r->doc and another model. */
 static double elsewhere(Model *m, const Run *r, uint64_t valid)
 {
     const Ops *ops = m->ops;
     int B = r->plan.B, T = r->plan.cfg.T, N = B * T;
     size_t ids = (size_t)N * sizeof(int), losses = (size_t)N * sizeof(real);
-    int *x = ops->alloc(ids), *y = ops->alloc(ids);
+    int *x = ops->alloc(ids), *y = ops->alloc(ids), *doc = r->doc ? ops->alloc(ids) : NULL;
     real *dloss = ops->alloc(losses);
     Tape t;
     tape_init(&t, ops);
@@ -152,13 +152,15 @@ static double elsewhere(Model *m, const Run *r, uint64_t valid)
     t.on = 1;
     ops->put(x, r->x, ids);
     ops->put(y, r->y, ids);
-    Var *h = model_forward(m, &t, x, B, T, NULL);
+    if (doc) ops->put(doc, r->doc, ids);
+    Var *h = model_forward_docs(m, &t, x, doc, B, T);
     model_loss(m, &t, h, y, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&t);
     double loss = mean_of(ops, dloss, N, valid);
     tape_free(&t);
     ops->free(x, ids);
     ops->free(y, ids);
+    if (doc) ops->free(doc, ids);
     ops->free(dloss, losses);
     return loss;
 }

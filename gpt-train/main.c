@@ -170,6 +170,9 @@ static void open_data(Run *r, const Json *state, const char *file, const Config 
         r->val = data_open(&opt.val);
         data_require(r->val, tok_hash(r->tok), V, c->T);
     }
+    if (opt.doc_mask && r->train->head.bos == UINT32_MAX)
+        die("%s: its tokenizer has no <|bos|>, by which --doc-mask finds documents",
+            r->train->path[0]);
     if (opt.verify) data_verify(r->train);
     else data_watch(r->train, 0);
 }
@@ -216,6 +219,8 @@ static void close_run(Run *r)
     tape_free(&r->tape);
     optim_free(r->o);
     model_free(r->m);
+    free(r->doc);
+    if (r->ddoc) r->ops->free(r->ddoc, N * sizeof *r->ddoc);
     free(r->x);
     free(r->y);
     free(r->loss);

@@ -38,6 +38,8 @@ static const Opt table[] = {
     OPT_LIST(0, "val", &opt.val, "ROWS", "the same, to evaluate bits per byte on"),
     OPT_STR(0, "shuffle", &opt.shuffle, "SEED|none",
             "random order of the rows, another one each epoch; none: as they lie"),
+    OPT_FLAG(0, "doc-mask", &opt.doc_mask,
+             "documents in a row do not see each other, their positions start at 0"),
     OPT_FLAG(0, "rescan", &opt.rescan, "take shards that appear later in, at the next epoch"),
     OPT_FLAG(0, "verify", &opt.verify,
              "check the shards' hashes before the run, not in the background"),

@@ -18,7 +18,7 @@ typedef struct Options {
     /* data */
     StrList train, val;
     const char *shuffle;                /* a seed, or "none" */
-    int rescan, verify, log_rows;
+    int rescan, verify, log_rows, doc_mask;
     /* run */
     const char *out, *init, *status;
     int sft, fresh_optimizer;

@@ -1,4 +1,5 @@
-/* The options that define a run: into state.json, back from it, checked against the command line. */
+/* The options that define a run: into state.json, back from it, checked against the command
+ * line. */
 #include "base/err.h"
 #include "options.h"
 #include <inttypes.h>
@@ -16,7 +17,8 @@ static const Kept kept[] = {
     { "weight-decay", 0 }, { "schedule", 0 },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
     { "seed", 0 }, { "shuffle", 0 }, { "rescan", 1 }, { "clip-norm", 0 }, { "ema", 0 },
-    { "freeze", 0 }, { "skip-nonfinite", 1 }, { "check-every", 1 }, { "train", 1 }, { "val", 1 },
+    { "freeze", 0 }, { "doc-mask", 0 }, { "skip-nonfinite", 1 }, { "check-every", 1 },
+    { "train", 1 }, { "val", 1 },
     { "save-every", 1 }, { "keep", 1 }, { "keep-best", 1 }, { "metrics", 1 }, { "eval-every", 1 },
     { "eval-tokens", 1 }, { "sample-every", 1 }, { "sample-prompt", 1 },
 };

@@ -49,6 +49,7 @@ typedef struct Run {
     Tape tape;
     int32_t *x, *y;                 /* host [B,T]: the micro-batch */
     int *dx, *dy;                   /* device, the same */
+    int32_t *doc; int *ddoc;        /* with --doc-mask: where each token's document starts */
     real *loss, *dloss;             /* [rows,T] of the whole step; host, device */
     BpbEval eval;
     Gen *gen;                       /* made for the first sample */

@@ -19,8 +19,13 @@ void run_buffers(Run *r)
     r->dloss = ops->alloc(size_mul(all, sizeof *r->dloss));
     tape_init(&r->tape, ops);
     r->tape.recompute = opt.recompute;
+    if (opt.doc_mask) {
+        r->doc = xreallocarray(NULL, N, sizeof *r->doc);
+        r->ddoc = ops->alloc(size_mul(N, sizeof *r->ddoc));
+    }
     if (r->val) bpb_eval_init(&r->eval, ops, r->plan.B, r->plan.cfg.T);
     r->eval.stop = &stopped_by;
+    r->eval.docs = opt.doc_mask;
 }
 
 void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
@@ -31,7 +36,11 @@ void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
     r->ops->put(r->dy, r->y, (size_t)N * sizeof *r->y);
     tape_reset(&r->tape);
     r->tape.on = 1;
-    Var *h = model_forward(r->m, &r->tape, r->dx, B, T, NULL);
+    if (r->doc) {
+        data_docs(r->doc, r->x, B, T, r->train->head.bos);
+        r->ops->put(r->ddoc, r->doc, (size_t)N * sizeof *r->doc);
+    }
+    Var *h = model_forward_docs(r->m, &r->tape, r->dx, r->ddoc, B, T);
     model_loss(r->m, &r->tape, h, r->dy, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&r->tape);
 }
@@ -60,7 +69,8 @@ static void rescan(Run *r)
     }
 }
 
-/* The gradient of (sum of losses) / valid over the whole step; false if a signal came in between. */
+/* The gradient of (sum of losses) / valid over the whole step; false if a signal came in
+ * between. */
 static int gradient(Run *r, uint64_t valid)
 {
     int B = r->plan.B;

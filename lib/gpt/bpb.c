@@ -44,9 +44,25 @@ void bpb_eval_free(BpbEval *e)
     free(e->x);
     free(e->y);
     free(e->loss);
+    free(e->doc);
+    if (e->ddoc) e->ops->free(e->ddoc, n * sizeof *e->ddoc);
     e->ops->free(e->dx, n * sizeof *e->dx);
     e->ops->free(e->dy, n * sizeof *e->dy);
     e->ops->free(e->dloss, n * sizeof *e->dloss);
+}
+
+/* Where the documents of the batch in e->x start, on the device; NULL: nowhere but with their row. */
+static const int *docs_of(BpbEval *e, int B, uint32_t bos)
+{
+    size_t n = (size_t)e->B * (size_t)e->T;
+    if (!e->docs) return NULL;
+    if (!e->doc) {
+        e->doc = xreallocarray(NULL, n, sizeof *e->doc);
+        e->ddoc = e->ops->alloc(n * sizeof *e->ddoc);
+    }
+    data_docs(e->doc, e->x, B, e->T, bos);
+    e->ops->put(e->ddoc, e->doc, (size_t)B * (size_t)e->T * sizeof *e->doc);
+    return e->ddoc;
 }
 
 int bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint64_t rows,
@@ -61,7 +77,7 @@ int bpb_rows(BpbEval *e, Model *m, Tape *t, const Data *d, uint64_t first, uint6
         e->ops->put(e->dx, e->x, (size_t)N * sizeof *e->x);
         e->ops->put(e->dy, e->y, (size_t)N * sizeof *e->y);
         tape_reset(t);
-        Var *h = model_forward(m, t, e->dx, B, e->T, NULL);
+        Var *h = model_forward_docs(m, t, e->dx, docs_of(e, B, d->head.bos), B, e->T);
         model_loss(m, t, h, e->dy, NULL, N, e->dloss, 0);
         e->ops->get(e->loss, e->dloss, (size_t)N * sizeof *e->loss);
         bpb_add(b, e->loss, e->y, len, (size_t)N);

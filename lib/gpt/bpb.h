@@ -27,6 +27,8 @@ typedef struct BpbEval {
     int B, T;
     int32_t *x, *y; real *loss;         /* host [B,T] */
     int *dx, *dy; real *dloss;          /* device [B,T] */
+    bool docs;                          /* set it after bpb_eval_init(): documents are kept apart */
+    int32_t *doc; int *ddoc;            /* then: host, device [B,T] */
     const Ops *ops;
     const volatile sig_atomic_t *stop;  /* not NULL: looked at before each batch */
 } BpbEval;

@@ -41,7 +41,8 @@ int ckpt_exists(const char *dir);           /* is there a model.safetensors? */
 Config ckpt_config(const char *dir);        /* dies if missing or bad: names file and reason */
 enum { CKPT_TRAIN = 1, CKPT_EMA = 2 };      /* with gradients; the weights' running mean instead */
 Model *ckpt_model(const char *dir, const Ops *ops, int how);
-void ckpt_optim(const char *dir, Optim *o); /* moments, step count, o->ema; dies if there are none */
+/* moments, step count, o->ema; dies if there are none */
+void ckpt_optim(const char *dir, Optim *o);
 Json *ckpt_state(const char *dir, Arena *a);            /* NULL if there is no state.json */
 Json *ckpt_clock(const char *dir, Arena *a);            /* the same of clock.json */
 Tok *ckpt_tok(const char *dir);

@@ -142,7 +142,8 @@ void data_spans(Data *d, const DataSpan *span, int n)
     d->head.rows = d->span[n - 1].rows;
 }
 
-/* The paths of spec that are not d's yet, in order; a file without rows is one of them each time. */
+/* The paths of spec that are not d's yet, in order; a file without rows is one of them each
+ * time. */
 static Paths unseen(const Data *d)
 {
     Paths v = paths_expand(&d->spec);
@@ -253,6 +254,15 @@ uint64_t data_valid(const Data *d, uint64_t pos, uint64_t n, int32_t *x, int32_t
         k += count_valid(y, d->head.T);
     }
     return k;
+}
+
+void data_docs(int32_t *doc, const int32_t *x, int B, int T, uint32_t bos)
+{
+    for (size_t at = 0, n = (size_t)B * (size_t)T; at < n; at += (size_t)T)
+        for (int32_t t = 0, start = 0; t < T; t++) {
+            if ((uint32_t)x[at + (size_t)t] == bos) start = t;
+            doc[at + (size_t)t] = start;
+        }
 }
 
 const char *data_where(const Data *d, uint64_t r, uint64_t *in_shard)

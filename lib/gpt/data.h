@@ -41,8 +41,8 @@ uint64_t data_epoch(const Data *d, uint64_t pos, uint64_t *in); /* its epoch, po
 double data_epochs(const Data *d, uint64_t pos);                /* the same, as one number */
 /* The first position at or after pos where an epoch other than the first begins. */
 uint64_t data_boundary(const Data *d, uint64_t pos);
-/* Ranks: micro-batch i of this rank begins here. They take turns of B rows, so that a step takes the
- * same rows whatever their number. */
+/* Ranks: micro-batch i of this rank begins here. They take turns of B rows, so that a step takes
+ * the same rows whatever their number. */
 static inline uint64_t data_turn(uint64_t pos, int64_t i, int B, int rank, int ranks)
 {
     return pos + ((uint64_t)i * (uint64_t)ranks + (uint64_t)rank) * (uint64_t)B;
@@ -63,6 +63,9 @@ void data_get(const Data *d, uint64_t pos, int32_t *x, int32_t *y);     /* as ro
 uint64_t data_batch(const Data *d, uint64_t pos, int B, int32_t *x, int32_t *y);
 /* The same count for n rows without keeping them; x, y [T] are scratch. */
 uint64_t data_valid(const Data *d, uint64_t pos, uint64_t n, int32_t *x, int32_t *y);
+/* For ids x [B,T], where the document of each token starts in its row (doc [B,T], as in ops.h): at
+ * its last bos, or else at the row's start. */
+void data_docs(int32_t *doc, const int32_t *x, int B, int T, uint32_t bos);
 /* Which shard holds row r, and which of its rows that is: for messages. */
 const char *data_where(const Data *d, uint64_t r, uint64_t *in_shard);
 

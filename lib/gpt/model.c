@@ -272,7 +272,12 @@ void model_init(Model *m, uint64_t seed)
 
 Var *model_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache)
 {
-    return nanochat_forward(m, t, idx, B, T, cache);
+    return nanochat_forward(m, t, idx, NULL, B, T, cache);
+}
+
+Var *model_forward_docs(Model *m, Tape *t, const int *idx, const int *doc, int B, int T)
+{
+    return nanochat_forward(m, t, idx, doc, B, T, NULL);
 }
 
 void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N, real *loss,

@@ -103,6 +103,9 @@ void model_positions(Model *m, int T); /* rotary table for positions < T */
 /* The stack of blocks: ids idx [B,T] (device) -> normed hidden states [B*T, C]. With a cache the
  * rows continue at their cached positions, and the cache takes up what they add. */
 Var *model_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache);
+/* The same with the documents of a row kept apart, as doc [B,T] (device, see ops.h) says; without a
+ * cache. doc NULL: a row is one. */
+Var *model_forward_docs(Model *m, Tape *t, const int *idx, const int *doc, int B, int T);
 /* loss [B*T] for targets tgt (-1: ignored); see nn_loss. scale 0: no gradient. */
 void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N, real *loss,
                 double scale);
@@ -113,7 +116,8 @@ real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N);
 /* a family gives these */
 void nanochat_params(Model *m);         /* fills the table from m->cfg */
 void nanochat_bind(Model *m);           /* fills m->fam once the arrays are there */
-Var *nanochat_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache);
+Var *nanochat_forward(Model *m, Tape *t, const int *idx, const int *doc, int B, int T,
+                      Cache *cache);
 
 /* For families, while they list their parameters: matrices of one shape one after the other. Vars
  * are found by name afterwards (model_var dies on a name that is not there: our mistake). */

@@ -94,7 +94,7 @@ void nanochat_bind(Model *m)
 typedef struct Pass {
     Model *m;
     Tape *t;
-    const int *idx;
+    const int *idx, *doc;                       /* doc NULL: a row is one document */
     int B, T, N;
     Cache *cache;
     const int *pos;
@@ -118,7 +118,7 @@ static Var *embed(Pass *p)
     tape_drop(p->t, e);
     model_seen(p->m, "embed_norm", x);
     Var *y = nn_smear(p->t, x, n->smear_gate, n->smear_lambda, p->cache ? p->cache->prev : NULL,
-                      p->pos, NULL, p->B, p->T, C, SMEAR_GATE);
+                      p->pos, p->doc, p->B, p->T, C, SMEAR_GATE);
     model_seen(p->m, "smear", y);
     if (p->cache) {
         const Ops *o = p->t->ops;
@@ -135,7 +135,7 @@ static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
     const Config *c = &p->m->cfg;
     int D = c->C / c->H, window = config_window(c, layer);
     if (!p->cache)
-        return nn_attn(p->t, q, k, v, NULL, p->B, p->T, c->H, c->K, D, window);
+        return nn_attn(p->t, q, k, v, p->doc, p->B, p->T, c->H, c->K, D, window);
     Cache *a = p->cache;
     return nn_attn_kv(p->t, q, k, v, a->k[layer], a->v[layer], p->pos, p->B, p->T, a->M, c->H, c->K,
                       D, window);
@@ -144,8 +144,8 @@ static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
 static Var *rope(Pass *p, Var *x, int heads)
 {
     const Config *c = &p->m->cfg;
-    return nn_rope(p->t, x, p->m->rope, p->pos, NULL, p->B, p->T, heads, c->C / c->H, 1, qk_scale,
-                   eps);
+    return nn_rope(p->t, x, p->m->rope, p->pos, p->doc, p->B, p->T, heads, c->C / c->H, 1,
+                   qk_scale, eps);
 }
 
 /* x + attention. The norm's result is made again in the backward pass: that costs little. */
@@ -192,12 +192,13 @@ static Var *mlp(Pass *p, int layer, Var *x)
     return x;
 }
 
-Var *nanochat_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache)
+Var *nanochat_forward(Model *m, Tape *t, const int *idx, const int *doc, int B, int T,
+                      Cache *cache)
 {
     Nanochat *n = m->fam;
     int L = m->cfg.L, C = m->cfg.C;
-    assert(!cache || (B == cache->B && !t->on));
-    Pass pass = { m, t, idx, B, T, B * T, cache, cache ? cache->pos : NULL }, *p = &pass;
+    assert(!cache || (B == cache->B && !t->on && !doc));
+    Pass pass = { m, t, idx, doc, B, T, B * T, cache, cache ? cache->pos : NULL }, *p = &pass;
     model_positions(m, cache ? cache->M : T);
 
     Var *x0 = embed(p), *x = x0, *middle = NULL;

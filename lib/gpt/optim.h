@@ -52,6 +52,6 @@ int64_t optim_second(const Optim *o, const Param *p, int64_t *n);
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd);
 double grad_norm(const Model *m);   /* sqrt of the sum of squares of all gradients; waits */
 double weight_norm(const Model *m); /* the same of the parameters */
-size_t optim_bytes(const Model *m, const OptimSettings *s); /* what optim_new() takes on the device */
+size_t optim_bytes(const Model *m, const OptimSettings *s); /* what optim_new() takes there */
 
 #endif

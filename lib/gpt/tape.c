@@ -186,12 +186,26 @@ int tape_pass_grad(Rec *r, Var *x)
     return 1;
 }
 
+/* Does it read something that nothing makes and that wants a gradient? */
+static int learns(const Rec *r)
+{
+    for (int i = 0; i < 4; i++) {
+        const Var *x = r->in[i];
+        if (x && !x->rec && (x->dw || !x->w))
+            return 1;
+    }
+    return 0;
+}
+
 void tape_backward(Tape *t)
 {
     assert(t->on);
+    int first = 0;                          /* what frozen parameters alone made needs no walk */
+    while (first < t->nrec && !learns(&t->rec[first]))
+        first++;
     for (; t->nrec > 0; t->nrec--) {
         Rec *r = &t->rec[t->nrec - 1];
-        if (r->out->g) {                    /* else nothing downstream used it */
+        if (r->out->g && t->nrec > first) { /* else nothing downstream used it */
             if (t->on_grad)
                 t->on_grad(t->on_grad_arg, r->out);
             r->bwd(t, r);

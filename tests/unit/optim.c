@@ -145,13 +145,15 @@ static void freezing(void)
     model_free(a); model_free(b);
 }
 
+static void count_grad(void *arg, Var *x) { (void)x; ++*(int *)arg; }
+
 /* Gradients of what is not frozen have the same bits whatever is; frozen ones are never written. */
 static void no_gradient(void)
 {
     enum { B = 2, T = 16, N = B * T };
     static const char *const pattern[] = { "*.wte.*", "lm_head*", "value*", "*", "*_gate*", "smear*",
-                                           "*lambda*", "*.h.0.*", "*.mlp.*", "*.attn.c_[qkv]*" };
-    int x[N], good = 1, some = 0;
+                                           "*lambda*", "*.h.0.*", "*.mlp.*", "*.attn.c_[qkv]*", "[!l]*" };
+    int x[N], good = 1, some = 0, walked, all_walked = 0, idle = 0;
     for (int i = 0; i < N; i++) x[i] = i * 7 % 60;
     real loss[N], *all = NULL;
     for (size_t k = 0; k <= sizeof pattern / sizeof *pattern; k++) {
@@ -163,6 +165,9 @@ static void no_gradient(void)
         Tape t;
         tape_init(&t, real_ops);
         t.on = 1;
+        walked = 0;
+        t.on_grad = count_grad;
+        t.on_grad_arg = &walked;
         model_loss(m, &t, model_forward(m, &t, x, B, T, NULL), x, NULL, N, loss, 1.0 / N);
         tape_backward(&t);
         if (!k) all = fetch(real_ops, m->g, m->n);
@@ -173,10 +178,13 @@ static void no_gradient(void)
                 some += p->frozen && all[j] != 0;
             }
         }
+        if (!k) all_walked = walked;
+        idle = walked;
         tape_free(&t);
         model_free(m);
     }
     ok(good && some > 1000, "gradients with this and that frozen");
+    ok(all_walked > 50 && idle == 0, "nothing is walked back to where nothing learns");
     free(all);
 }
 
