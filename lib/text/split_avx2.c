@@ -45,6 +45,14 @@ TIER_ATTR static inline uint64_t continuations(const char *s)
     return mask(range(v, 0x80, 64), range(w, 0x80, 64));
 }
 
+TIER_ATTR static inline uint64_t letter_leads(const char *s)
+{
+    __m256i v = _mm256_loadu_si256((const __m256i *)s),
+            w = _mm256_loadu_si256((const __m256i *)(s + 32));
+    return mask(_mm256_or_si256(range(v, 0xe5, 5), range(v, 0xeb, 2)),
+                _mm256_or_si256(range(w, 0xe5, 5), range(w, 0xeb, 2)));
+}
+
 #include "text/split_tier.h"
 #else
 typedef int no_avx2;        /* a file must hold something */

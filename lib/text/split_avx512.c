@@ -35,6 +35,12 @@ TIER_ATTR static inline uint64_t continuations(const char *s)
     return range(_mm512_loadu_si512(s), 0x80, 64);
 }
 
+TIER_ATTR static inline uint64_t letter_leads(const char *s)
+{
+    __m512i v = _mm512_loadu_si512(s);
+    return range(v, 0xe5, 5) | range(v, 0xeb, 2);
+}
+
 #include "text/split_tier.h"
 #else
 typedef int no_avx512;      /* a file must hold something */

@@ -56,6 +56,16 @@ static inline uint64_t continuations(const char *s)
     return m;
 }
 
+static inline uint64_t letter_leads(const char *s)
+{
+    uint64_t m = 0;
+    for (int k = 0; k < 64; k += 8) {
+        uint64_t w = load(s + k), a = w & ALL(0x7f);
+        m |= gather((range(a, 0x65, 0x69) | range(a, 0x6b, 0x6c)) & w & ALL(0x80)) << k;
+    }
+    return m;
+}
+
 #define TIER_ATTR
 #define TIER_NAME split_ends_base
 #include "text/split_tier.h"

@@ -3,6 +3,8 @@
  *   TIER_ATTR                                attributes of its functions
  *   void classify(const char *s, Block *b)   masks of the 64 bytes at s
  *   uint64_t continuations(const char *s)    which of the 64 bytes at s are 80..BF
+ *   uint64_t letter_leads(const char *s)     which are E5..E9, EB or EC: U+5000..9FFF and
+ *                                            U+B000..CFFF, all of them letters
  *   TIER_NAME                                the function to make: as split_ends()
  *
  * The end of a piece depends only on the text from its beginning on. So each window of 64 bytes is
@@ -20,6 +22,9 @@ TIER_ATTR static inline uint64_t wide(const char *text, Block *b, unsigned *n)
 {
     const unsigned char *s = (const unsigned char *)text;
     uint64_t cont = continuations(text), lead = b->high & ~cont & LOW(*n);
+    uint64_t quick = letter_leads(text) & lead & LOW(*n) >> 2;    /* to their end */
+    b->letter |= quick | quick << 1 | quick << 2;
+    lead &= ~quick;
     for (; lead; lead &= lead - 1) {
         unsigned p = (unsigned)__builtin_ctzll(lead), c = s[p], k = 2 + (c >= 0xe0) + (c >= 0xf0);
         if (p + k > *n) {
@@ -31,10 +36,8 @@ TIER_ATTR static inline uint64_t wide(const char *text, Block *b, unsigned *n)
             unsigned cp = (c & 31) << 6 | (s[p + 1] & 63);
             class = cp == 0x17f ? UC_NUMBER : unicode_bmp[cp / 32] >> (cp % 32 * 2) & 3;
         } else if (c < 0xf0) {
-            if (c < 0xe5 || c > 0xe8) {         /* U+5000..8FFF are letters */
-                unsigned cp = (c & 15) << 12 | (unsigned)(s[p + 1] & 63) << 6 | (s[p + 2] & 63);
-                class = unicode_bmp[cp / 32] >> (cp % 32 * 2) & 3;
-            }
+            unsigned cp = (c & 15) << 12 | (unsigned)(s[p + 1] & 63) << 6 | (s[p + 2] & 63);
+            class = unicode_bmp[cp / 32] >> (cp % 32 * 2) & 3;
         } else {
             class = unicode_class((c & 7) << 18 | (unsigned)(s[p + 1] & 63) << 12 |
                                   (unsigned)(s[p + 2] & 63) << 6 | (s[p + 3] & 63));
