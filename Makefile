@@ -210,7 +210,8 @@ bench: $(BIN) $(BENCH)
 	@for b in $(BENCH); do $$b || exit 1; done
 	@PATH="$(abspath $(BUILD))/bin:$$PATH"; export PATH; set -e; \
 	if [ -n "$(DOCS)" ]; then tests/bench/bpe-train.sh "$(DOCS)"; \
-	  bpe-train -q -v 32768 -o "$(BUILD)/bench.tok" "$(DOCS)"; tests/bench/tok-encode.sh "$(BUILD)/bench.tok" "$(DOCS)"; fi; \
+	  bpe-train -q -v 32768 -o "$(BUILD)/bench.tok" "$(DOCS)"; tests/bench/tok-encode.sh "$(BUILD)/bench.tok" "$(DOCS)"; \
+	  tests/bench/cjk.sh; fi; \
 	if [ -n "$(TEXT)" ]; then tests/bench/book.sh "$(TEXT)"; fi
 
 # ---- installation ---------------------------------------------------------
