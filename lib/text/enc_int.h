@@ -11,8 +11,8 @@ EncModel *encmodel_new(const Tok *t);
 EncModel *encmodel_share(EncModel *m);
 void encmodel_free(EncModel *m);
 
-/* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by a
- * bijection; its low bits are the tag, which chooses a bucket, and with the bucket's pilot and the
+/* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by
+ * a bijection; its low bits are the tag, which chooses a bucket, and with the bucket's pilot and the
  * high bits the one slot where the pair can be. A slot holds the tag and the id: tag and slot
  * together tell the pair, so that nothing else need be compared. */
 typedef struct PairTable {
@@ -35,7 +35,8 @@ static inline uint32_t pair_mix(uint32_t a, uint32_t b)
 
 static inline uint32_t pair_slot(const PairTable *m, uint32_t x)
 {
-    uint32_t tag = x << m->id_bits >> m->id_bits, pilot = m->pilot[x & ((1u << m->bucket_bits) - 1)];
+    uint32_t tag = x << m->id_bits >> m->id_bits;
+    uint32_t pilot = m->pilot[x & ((1u << m->bucket_bits) - 1)];
     uint32_t high = x >> (32 - m->id_bits) << (m->bits - m->id_bits);
     return (high ^ pilot * (2 * (tag >> m->bucket_bits) + 1)) & ((1u << m->bits) - 1);
 }
