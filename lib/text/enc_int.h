@@ -12,8 +12,8 @@ EncModel *encmodel_share(EncModel *m);
 void encmodel_free(EncModel *m);
 
 /* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by
- * a bijection; its low bits are the tag, which chooses a bucket, and with the bucket's pilot and the
- * high bits the one slot where the pair can be. A slot holds the tag and the id: tag and slot
+ * a bijection; its low bits are the tag, which chooses a bucket, and with the bucket's pilot and
+ * the high bits the one slot where the pair can be. A slot holds the tag and the id: tag and slot
  * together tell the pair, so that nothing else need be compared. */
 typedef struct PairTable {
     const Tok *t;

@@ -131,7 +131,8 @@ void walk_tables_free(struct WalkTables *w)
 /* The same without a limit. Entries of `seen` are pair + 1 << 1 | answer; ids have 25 bits. */
 static inline bool together_seen(const PairTable *m, uint64_t *seen, uint32_t a, uint32_t b)
 {
-    uint64_t key = ((uint64_t)a << 25 | b) + 1, *p = &seen[(a * 0x9e3779b1u ^ b * 0x85ebca77u) >> 20];
+    uint64_t key = ((uint64_t)a << 25 | b) + 1;
+    uint64_t *p = &seen[(a * 0x9e3779b1u ^ b * 0x85ebca77u) >> 20];
     if (*p >> 1 != key) *p = key << 1 | together(m, a, b, NO_ID);
     return *p & 1;
 }
