@@ -51,6 +51,13 @@ ok "  and goes another way" "! cmp -s $dir/s/model.safetensors $dir/f/model.safe
 cp -r "$dir/base" "$dir/bare"; rm "$dir/bare/optimizer-0.safetensors" "$dir/bare/state.json"
 ok "weights alone will do" "gpt-train -j 1 --sft --init $dir/bare --train $dir/chat.rows --total-batch-size 72 -o $dir/b 2>&1 >/dev/null | grep -q 'begins afresh'"
 
+# the script of make sft: does what is missing, and no more
+pipeline="$top/share/pipeline/sft.sh $dir/base $dir/chat.jsonl $dir/p -q -j 1 --epochs 4"
+exits 1 "the script, stopped half-way" "$pipeline --train $dir/none.rows"
+ok "  goes on with the rows that are there" "touch -d '1 hour ago' $dir/chat.jsonl; cp $dir/p.data/sft-00000.rows $dir/rows; $pipeline && cmp $dir/rows $dir/p.data/sft-00000.rows"
+ok "  and once more, changing nothing" "cp $dir/p/model.safetensors $dir/w; $pipeline && cmp $dir/w $dir/p/model.safetensors"
+says 1 "no model here" "no base" "$top/share/pipeline/sft.sh $dir/none $dir/chat.jsonl"
+
 # F36: each end of an answer is learned; F01: the first token of an answer too
 ok "four conversations by heart" "$sft --steps 400 --lr-scale 3 -o $dir/h >$dir/h.jsonl"
 eval="gpt-eval -q -j 1 -m $dir/h -n 32 chat $dir/chat.jsonl"
