@@ -3,6 +3,8 @@
 # make check         all tests; ends with "N passed, N failed"
 # make check-asan    the same under the address and undefined-behaviour sanitizers
 # make check-fuzz    fuzz every reader of files, FUZZ_SECONDS=10 each; libFuzzer if clang has it
+# make pretrain      DEPTH=4 RUN=runs/d4 DATA='a.txt b.jsonl': text to a base model, what is missing of it;
+#                    VOCAB=32768 SEQ=2048 VAL=5 SPLIT=blank TRAIN='--hours 2 ...'
 # make demo          the whole pipe on a small text made here: train a GPT, fine-tune it, talk to it
 # make sft           RUN=model DATA=conversations.jsonl [OUT=RUN-sft]: fine-tune a model
 # make chat          RUN=model (the demo's): talk to a model
@@ -203,6 +205,12 @@ chat: $(BIN)
 	@[ -f "$(RUN)/config.json" ] || { echo "$(RUN): no model here: make demo, or RUN=model" >&2; exit 1; }
 	@$(BUILD)/bin/gpt-sample -m "$(RUN)" --chat
 
+# DATA is expanded by the shell, relative to here.
+pretrain: $(BIN)
+	@PATH="$(abspath $(BUILD))/bin:$$PATH" share/pipeline/pretrain $(if $(DEPTH),--depth $(DEPTH)) \
+	  $(if $(RUN),--run "$(RUN)") $(if $(VOCAB),--vocab $(VOCAB)) $(if $(SEQ),--seq-len $(SEQ)) \
+	  $(if $(VAL),--val $(VAL)) $(if $(SPLIT),--split "$(SPLIT)") $(if $(TRAIN),--train "$(TRAIN)") $(DATA)
+
 BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 # DOCS=FILE.jsonl: also the tokenizer, against rustbpe and tiktoken where they are installed.
 # TEXT=FILE: also a small GPT trained on that text.
@@ -223,12 +231,14 @@ install: $(BIN)
 	install $(BIN) $(DESTDIR)$(PREFIX)/bin
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
 	install share/tasks/* $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
+	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
+	install share/pipeline/pretrain share/pipeline/plot $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(MAN7) $(DESTDIR)$(PREFIX)/share/man/man7
 
 uninstall:
-	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/*))
+	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/*) share/pipeline/pretrain share/pipeline/plot)
 	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
 	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))
@@ -238,7 +248,7 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
-.PHONY: all check check-one check-asan check-fuzz fuzz-run demo sft chat bench install uninstall clean FORCE
+.PHONY: all check check-one check-asan check-fuzz fuzz-run demo pretrain sft chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 endif
