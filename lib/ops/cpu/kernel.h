@@ -3,12 +3,11 @@
 #define OPS_CPU_KERNEL_H
 #include "ops/cpu/vec.h"
 
-/* s[i][0:NR] = sum over l < k of a[i*rsa + l*csa] b[l*ldb + 0:NR], i < MR. The strides are best
+/* s[i][0:NR] += sum over l < k of a[i*rsa + l*csa] b[l*ldb + 0:NR], i < MR. The strides are best
  * constants; s stays in registers once this is inlined. */
-INLINE void mul(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b, int64_t ldb,
-                int k)
+INLINE void mul_more(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b,
+                     int64_t ldb, int k)
 {
-    UNROLL for (int i = 0; i < MR; i++) s[i][0] = s[i][1] = (Vec){ 0 };
     for (int l = 0; l < k; l++, a += csa, b += ldb) {
         Vec b0 = *(const VecU *)b, b1 = *(const VecU *)(b + VL);
         UNROLL for (int i = 0; i < MR; i++) {
@@ -16,6 +15,14 @@ INLINE void mul(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const rea
             s[i][1] += a[i * rsa] * b1;
         }
     }
+}
+
+/* the same, = in place of += */
+INLINE void mul(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b, int64_t ldb,
+                int k)
+{
+    UNROLL for (int i = 0; i < MR; i++) s[i][0] = s[i][1] = (Vec){ 0 };
+    mul_more(s, a, rsa, csa, b, ldb, k);
 }
 
 /* Transpose VL x VL: for s = 1, 2, 4 .. exchange the s x s blocks off the diagonal of each 2s x 2s

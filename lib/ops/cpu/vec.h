@@ -155,7 +155,11 @@ INLINE void aput(Act *p, real x) { *p = x; }
 INLINE void aadd(Act *p, Vec x, int64_t left) { astore(p, aload(p, left) + x, left); }
 
 INLINE Vec vsel(VecI m, Vec a, Vec b) { return (Vec)((m & (VecI)a) | (~m & (VecI)b)); }
+#ifdef X86
+INLINE Vec vmax(Vec a, Vec b) { return X86(max)(a, b); }
+#else
 INLINE Vec vmax(Vec a, Vec b) { return vsel(a > b, a, b); }       /* b where either is NaN */
+#endif
 INLINE Vec vsqrt(Vec x)
 {
 #ifdef X86
@@ -173,12 +177,19 @@ INLINE double vsum(Vec a)
 }
 INLINE real vmax_of(Vec a)
 {
-    real m = a[0];
-    for (int i = 1; i < VL; i++) m = a[i] > m ? a[i] : m;
-    return m;
+    real m[VL];
+    memcpy(m, &a, sizeof m);
+    for (int n = VL / 2; n > 0; n /= 2)
+        UNROLL for (int i = 0; i < n; i++) m[i] = m[i] > m[i + n] ? m[i] : m[i + n];
+    return m[0];
 }
 
 #ifdef REAL_F64
+INLINE Vec vexp2(Vec x)
+{
+    for (int i = 0; i < VL; i++) x[i] = exp2(x[i]);
+    return x;
+}
 INLINE Vec vexp(Vec x)
 {
     for (int i = 0; i < VL; i++) x[i] = exp(x[i]);
@@ -211,6 +222,23 @@ INLINE Vec vexp(Vec x)
     Vec y = 1.f + (r + r * r * q);
     VecI h = n >> 1;
     return y * (Vec)((h + 127) << 23) * (Vec)((n - h + 127) << 23);
+}
+/* 2^x for x <= 127, by the same steps; results below 2^-126 are 0. Fewer of them, for softmax: the
+ * exponent is shifted into place whole, and 2^r = 1 + r p(r), |r| <= 1/2, p minimax with relative
+ * error 2^-26 as rounded. NaN stays NaN. */
+INLINE Vec vexp2(Vec x)
+{
+    const float magic = 12582912.f + 127;
+    Vec t = x + magic;
+    VecI two_n = (VecI)t << 23;
+    Vec r = x - (t - magic);
+    Vec q = r * 1.53533621e-4f + 1.33988746e-3f;
+    q = q * r + 9.61843736e-3f;
+    q = q * r + 5.55033247e-2f;
+    q = q * r + 2.40226479e-1f;
+    q = q * r + 6.93147203e-1f;
+    Vec y = (1.f + r * q) * (Vec)two_n;
+    return (Vec)((VecI)y & ~(x < -126.f));
 }
 /* a = |x| < 0.625: a + a^3 p(a^2), p minimax with relative error 2^-27; else 1 - 2 / (e^(2a) + 1);
  * the sign is put back at the end. */

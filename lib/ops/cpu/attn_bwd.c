@@ -1,0 +1,233 @@
+/* attn_bwd.c -- attention backward: p = exp(s - lse), ds = p (dy v^T - dy . y); dv += p^T dy,
+ * dk += ds^T q / sqrt(D), dq += ds k / sqrt(D). T x T is never stored.
+ *
+ * One task is one k/v head of one row, or a part of its blocks of keys (every PARTS-th) where there
+ * are few heads and rows: keys block by block, for each the query heads of the group and their
+ * blocks of queries. Each part sums a dq of its own, in reals; they are added in order at the end.
+ * How many parts there are depends on shapes only, so the order of every sum is fixed.
+ */
+#include "ops/cpu/attn.h"
+
+enum { BQ = MR * (64 / MR), TASKS = 8 };        /* queries of a block; tasks wanted at least */
+
+typedef struct Grad {
+    Act *dq, *dk, *dv; const Act *dy, *q, *k, *v; const real *lse; const int *doc;
+    int B, T, H, K, D, window;
+    int64_t parts, Tp, Dp;              /* padded: T to blocks of queries, D to panels */
+    real *dot;                          /* [B,T,H] dy . y */
+} Grad;
+
+/* q, dy [H/K][Tp/BQ] packed blocks of rows, q scaled by log2(e) / sqrt(D); kr, kt, vt: the block of
+ * keys, rows and columns; p, ds [BQ][LDS]; dk, dv [BKP][Dp]; dq [H/K][Tp][Dp] */
+typedef struct Bwd { real *q, *dy, *kr, *kt, *vt, *p, *ds, *dk, *dv, *dq; } Bwd;
+static int64_t bwd_size(const Grad *a)
+{
+    return 2 * (a->H / a->K) * a->Tp * a->Dp + 3 * BK * a->Dp + 2 * BQ * (int64_t)LDS +
+           2 * BKP * a->Dp + 9 * 16;
+}
+static Bwd bwd_place(const Grad *a, real *w, real *dq)
+{
+    const int64_t all = (a->H / a->K) * a->Tp * a->Dp;
+    Bwd f;
+    f.q = take(&w, all); f.dy = take(&w, all);
+    f.kr = take(&w, BK * a->Dp); f.kt = take(&w, BK * a->Dp); f.vt = take(&w, BK * a->Dp);
+    f.p = take(&w, BQ * (int64_t)LDS); f.ds = take(&w, BQ * (int64_t)LDS);
+    f.dk = take(&w, BKP * a->Dp); f.dv = take(&w, BKP * a->Dp);
+    f.dq = dq;
+    return f;
+}
+static void pack_queries(const Grad *a, Bwd *f, int64_t b, int64_t g)
+{
+    const int group = a->H / a->K;
+    const int64_t lq = (int64_t)a->H * a->D;
+    for (int64_t h = 0; h < group; h++)
+        for (int64_t t = 0; t < a->T; t += BQ) {
+            const int64_t from = ((b * a->T + t) * a->H + g * group + h) * a->D;
+            const int64_t to = (h * a->Tp + t) * a->Dp;
+            const int rows = (int)min64(BQ, a->T - t);
+            pack_rows(f->q + to, BQ, a->q + from, lq, rows, a->D, (real)(LOG2E / sqrt(a->D)));
+            pack_rows(f->dy + to, BQ, a->dy + from, lq, rows, a->D, 1);
+        }
+}
+static void load_keys(const Grad *a, Bwd *f, int64_t ko, int nk)
+{
+    const int64_t lk = (int64_t)a->K * a->D;
+    pack_rows(f->kr, BK, a->k + ko, lk, nk, a->D, 1);
+    turn(f->kt, f->kr, a->Dp);
+    pack_rows(f->dk, BK, a->v + ko, lk, nk, a->D, 1);           /* on its way to vt */
+    turn(f->vt, f->dk, a->Dp);
+    memset(f->dk, 0, (size_t)(BKP * a->Dp) * sizeof *f->dk);
+    memset(f->dv, 0, (size_t)(BKP * a->Dp) * sizeof *f->dv);
+}
+
+/* A block of queries of one head against the block of keys: n = its first query in lse and dot, at
+ * position t; doc (or NULL): where the queries' documents start. */
+typedef struct Tile { int64_t n, t, j0; const int *doc; int rows; } Tile;
+INLINE Seen seen(const Grad *a, const Tile *x, int i)
+{
+    return sees(x->t + i, a->window, x->doc ? x->doc[i] : 0, x->j0);
+}
+/* keys that some query of the tile of rows from i sees */
+INLINE Seen seen_by(const Grad *a, const Tile *x, int i)
+{
+    return (Seen){ seen(a, x, i).lo, seen(a, x, last_of(i, x->rows)).hi };
+}
+/* p and ds of the tile; 0 where a query does not see, or is none */
+static void grad_scores(const Grad *a, Bwd *f, const Tile *x, const real *q, const real *dy)
+{
+    for (int i = 0; i < BQ; i += MR) {
+        if (i >= x->rows) break;
+        Seen w = seen_by(a, x, i);
+        scores(f->p + i * LDS, q + i * NR, BQ, f->kt, a->Dp, w);
+        scores(f->ds + i * LDS, dy + i * NR, BQ, f->vt, a->Dp, w);
+    }
+    for (int i = 0; i < BQ; i++) {
+        real *p = f->p + i * LDS, *ds = f->ds + i * LDS;
+        Seen w = { 0, 0 };
+        if (i < x->rows) w = seen(a, x, i);
+        if (w.lo == w.hi) { memset(p, 0, BK * sizeof *p); memset(ds, 0, BK * sizeof *ds); continue; }
+        if (w.lo > 0 || w.hi < BK) blank(p, w, -INFINITY), blank(ds, w, 0);
+        const real l = (real)(LOG2E * (double)a->lse[x->n + i * a->H]), d = a->dot[x->n + i * a->H];
+        UNROLL for (int j = 0; j < BK; j += VL) {
+            Vec e = vexp2(*(const VecU *)(p + j) - l);
+            *(VecU *)(p + j) = e;
+            *(VecU *)(ds + j) = e * (*(const VecU *)(ds + j) - d);
+        }
+    }
+}
+/* d[BKP][Dp] += p^T x, x packed rows of the tile's queries */
+static void add_transposed(const Grad *a, const Tile *x, real *d, const real *p, const real *rows)
+{
+    for (int64_t c = 0; c < a->Dp; c += NR, rows += BQ * NR)
+        for (int i = 0; i < BKP; i += MR) {
+            Vec t[MR][2];
+            /* the queries from the first one that sees key i to the last that sees key i + MR - 1 */
+            const int64_t lo = min64(BQ, max64(0, x->j0 + i - x->t)),
+                          hi = a->window > 0 ? x->j0 + i + MR + a->window - x->t : BQ;
+            mul(t, p + lo * LDS + i, 1, LDS, rows + lo * NR, NR,
+                (int)max64(0, min64(BQ, hi) - lo));
+            UNROLL for (int r = 0; r < MR; r++) {
+                *(VecU *)(d + (i + r) * a->Dp + c) += t[r][0];
+                *(VecU *)(d + (i + r) * a->Dp + c + VL) += t[r][1];
+            }
+        }
+}
+/* dq[BQ][Dp] += ds k */
+static void add_queries(const Grad *a, const Tile *x, real *dq, const Bwd *f)
+{
+    for (int64_t c = 0; c < a->Dp; c += NR)
+        for (int i = 0; i < x->rows; i += MR) {
+            Vec t[MR][2];
+            Seen w = seen_by(a, x, i);
+            mul(t, f->ds + i * LDS + w.lo, LDS, 1, f->kr + c * BK + w.lo * NR, NR, w.hi - w.lo);
+            UNROLL for (int r = 0; r < MR; r++) {
+                real *q = dq + (i + r) * a->Dp + c;
+                *(VecU *)q += t[r][0];
+                *(VecU *)(q + VL) += t[r][1];
+            }
+        }
+}
+/* dx[rows][lx] += f * the sum of n arrays d[rows][Dp], each `next` after the one before */
+static void add_rows(Act *dx, int64_t lx, int64_t rows, const real *d, int64_t Dp, int64_t next,
+                     int64_t n, int D, real f)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int c = 0; c < D; c += VL) {
+            Vec s = vload(d + r * Dp + c, D - c);
+            for (int64_t i = 1; i < n; i++) s += vload(d + i * next + r * Dp + c, D - c);
+            aadd(dx + r * lx + c, f * s, D - c);
+        }
+}
+/* One past the last query of a row that sees a key of [j0, j0 + nk). */
+static int64_t last_query(const int *doc, int64_t j0, int nk, int T, int window)
+{
+    int64_t lo = j0, hi = window > 0 ? min64(T, j0 + nk + window) : T;
+    while (doc && lo < hi) {                    /* doc does not decrease */
+        int64_t mid = (lo + hi) / 2;
+        if (doc[mid] < j0 + nk) lo = mid + 1;
+        else hi = mid;
+    }
+    return hi;
+}
+
+static void grad_keys(const Grad *a, Bwd *f, int64_t b, int64_t g, int64_t j0)
+{
+    const int nk = (int)min64(BK, a->T - j0), group = a->H / a->K;
+    const int *doc = a->doc ? a->doc + b * a->T : NULL;
+    const int64_t ko = ((b * a->T + j0) * a->K + g) * a->D, lk = (int64_t)a->K * a->D;
+    const int64_t end = last_query(doc, j0, nk, a->T, a->window);
+    load_keys(a, f, ko, nk);
+    for (int64_t h = 0; h < group; h++)
+        for (int64_t t = j0 / BQ * BQ; t < end; t += BQ) {
+            const Tile x = { (b * a->T + t) * a->H + g * group + h, t, j0, doc ? doc + t : NULL,
+                             (int)min64(BQ, end - t) };
+            const int64_t at = (h * a->Tp + t) * a->Dp;
+            grad_scores(a, f, &x, f->q + at, f->dy + at);
+            add_transposed(a, &x, f->dv, f->p, f->dy + at);
+            add_transposed(a, &x, f->dk, f->ds, f->q + at);
+            add_queries(a, &x, f->dq + at, f);
+        }
+    if (a->dk) add_rows(a->dk + ko, lk, nk, f->dk, a->Dp, 0, 1, a->D, (real)(1 / LOG2E));
+    if (a->dv) add_rows(a->dv + ko, lk, nk, f->dv, a->Dp, 0, 1, a->D, 1);
+}
+/* rows [t, t + rows) of dq of the group: the sum of its parts */
+static void finish_queries(const Grad *a, int64_t b, int64_t g, int64_t t, int64_t rows,
+                           const real *dq)
+{
+    const int group = a->H / a->K;
+    const int64_t all = group * a->Tp * a->Dp;
+    for (int64_t h = 0; a->dq && h < group; h++)
+        add_rows(a->dq + ((b * a->T + t) * a->H + g * group + h) * a->D, (int64_t)a->H * a->D, rows,
+                 dq + (h * a->Tp + t) * a->Dp, a->Dp, all, a->parts, a->D, (real)(1 / sqrt(a->D)));
+}
+static void grad_part(const Grad *a, int64_t task, real *work, real *dq)
+{
+    const int64_t part = task % a->parts, g = task / a->parts % a->K, b = task / a->parts / a->K;
+    Bwd f = bwd_place(a, work, dq);
+    memset(f.p, 0, (size_t)BQ * LDS * sizeof *f.p);             /* the columns past BK stay 0 */
+    memset(f.ds, 0, (size_t)BQ * LDS * sizeof *f.ds);
+    memset(dq, 0, (size_t)(a->H / a->K) * (size_t)(a->Tp * a->Dp) * sizeof *dq);
+    pack_queries(a, &f, b, g);
+    for (int64_t j0 = part * BK; j0 < a->T; j0 += a->parts * BK) grad_keys(a, &f, b, g, j0);
+    if (a->parts == 1) finish_queries(a, b, g, 0, a->T, dq);
+}
+static void dots(real *dot, const Act *x, const Act *y, int64_t N, int D)
+{
+    OMP(parallel for schedule(static) if(N * D > WAKE))
+    for (int64_t n = 0; n < N; n++) {
+        Vec s = { 0 };
+        for (int c = 0; c < D; c += VL)
+            s += aload(x + n * D + c, D - c) * aload(y + n * D + c, D - c);
+        dot[n] = (real)vsum(s);
+    }
+}
+
+void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                   const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
+                   int K, int D, int window)
+{
+    Grad a = { dq, dk, dv, dy, q, k, v, lse, doc, B, T, H, K, D, window, 1, 0, 0, NULL };
+    const int64_t heads = (int64_t)B * K, N = (int64_t)B * T * H;
+    a.Tp = div_up(T, BQ) * BQ;
+    a.Dp = pad(D);
+    if (heads < TASKS) a.parts = min64(div_up(T, BK), div_up(TASKS, heads));
+    const int64_t tasks = heads * a.parts, nt = threads_here(), all = (H / K) * a.Tp * a.Dp;
+    const int64_t room = div_up(bwd_size(&a), 16) * 16, dots_room = div_up(N, 16) * 16;
+    real *work = TIERED(scratch)(SLOT_OP, (size_t)(dots_room + nt * room +
+                                                   (a.parts > 1 ? tasks : nt) * all) *
+                                              sizeof *work);
+    a.dot = work + nt * room;
+    real *sums = a.dot + dots_room;
+    dots(a.dot, dy, y, N, D);
+    OMP(parallel for schedule(dynamic) if((double)N * T * D > 4 * WAKE))
+    for (int64_t task = 0; task < tasks; task++)
+        grad_part(&a, task, work + thread_id() * room,
+                  sums + (a.parts > 1 ? task : thread_id()) * all);
+    if (a.parts == 1) return;
+    const int64_t blocks = div_up(T, BQ);
+    OMP(parallel for schedule(static) if(N * D > WAKE))
+    for (int64_t i = 0; i < heads * blocks; i++) {
+        const int64_t h = i / blocks, t = i % blocks * BQ;
+        finish_queries(&a, h / K, h % K, t, min64(BQ, T - t), sums + h * a.parts * all);
+    }
+}
