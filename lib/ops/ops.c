@@ -1,5 +1,6 @@
 /* ops.c -- picks a back-end by name, and the CPU tier by what the processor has. */
 #include "ops/ops.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include <stdlib.h>
 #include <string.h>
@@ -18,52 +19,45 @@ TIER(base);
 #ifdef __x86_64__
 TIER(avx2);
 TIER(avx512);
-static int has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-static int has_avx512(void)
-{
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
 #endif
-static int has_base(void) { return 1; }
 
-static const struct {               /* best first */
-    const char *name;
-    int (*has)(void);
-    int bf16;                       /* multiplies it: what dtype auto goes by */
-    const Ops *(*ops[2])(void);     /* fp32, bf16 */
-} tier[] = {
+/* best first */
+static const char *const tiers[] = {
 #ifdef __x86_64__
-    { "avx512", has_avx512, 0, TABLES(avx512) },
-    { "avx2", has_avx2, 0, TABLES(avx2) },
+    "avx512", "avx2",
 #endif
-    { "base", has_base, 0, TABLES(base) },
+    "base",
+};
+static const struct {
+    const Ops *(*ops[2])(void);     /* fp32, bf16 */
+    int bf16;                       /* multiplies it: what dtype auto goes by */
+} tables[] = {
+#ifdef __x86_64__
+    { TABLES(avx512), 0 }, { TABLES(avx2), 0 },
+#endif
+    { TABLES(base), 0 },
 };
 
-static const Ops *open_cpu(const char *dtype, int threads)
+/* Memory is set aside by the thread, so a slip of the keyboard must not ask for a billion. */
+static void set_threads(int threads)
 {
 #ifdef _OPENMP
-    if (threads > 0) omp_set_num_threads(threads);
+    int most = omp_get_num_procs() > 64 ? omp_get_num_procs() : 64;
+    if (threads <= 0) threads = omp_get_max_threads();
+    omp_set_num_threads(threads < most ? threads : most);
     omp_set_dynamic(0);
 #else
     (void)threads;
 #endif
-    const char *want = getenv("PIPEGPT_CPU");
-    for (size_t i = 0; i < sizeof tier / sizeof *tier; i++) {
-        if (want && *want) {
-            if (strcmp(want, tier[i].name) != 0) continue;
-            if (!tier[i].has()) die("PIPEGPT_CPU=%s: this processor cannot run it", want);
-        }
-        if (!tier[i].has()) continue;
-        int bf16 = strcmp(dtype, "auto") == 0 ? tier[i].bf16 : strcmp(dtype, "bf16") == 0;
-        if (bf16 && !tier[i].ops[1]) die("--dtype bf16: not in a double build");
-        return tier[i].ops[bf16]();
-    }
-    die("PIPEGPT_CPU=%s: not known here (base%s)", want,
-        sizeof tier / sizeof *tier > 1 ? ", avx2, avx512" : "");
+}
+
+static const Ops *open_cpu(const char *dtype, int threads)
+{
+    set_threads(threads);
+    int i = cpu_pick(tiers, sizeof tiers / sizeof *tiers);
+    int bf16 = strcmp(dtype, "auto") == 0 ? tables[i].bf16 : strcmp(dtype, "bf16") == 0;
+    if (bf16 && !tables[i].ops[1]) die("--dtype bf16: not in a double build");
+    return tables[i].ops[bf16]();
 }
 
 const Ops *ops_cpu(int threads) { return open_cpu("fp32", threads); }

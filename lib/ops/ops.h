@@ -153,7 +153,7 @@ typedef struct Ops {
 
 /* device: "auto", "cpu", "cuda", "cuda:N" (auto falls back; an explicit one that is missing dies);
  * dtype: "fp32", "bf16", "auto" (bf16 where the processor multiplies it, else fp32).
- * threads <= 0: all there are. On the CPU, the best tier for this processor;
+ * threads <= 0: all there are; at most 64, or as many as there are processors. On the CPU, the best tier for this processor;
  * PIPEGPT_CPU=base|avx2|avx512 forces one. */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
 const Ops *ops_cpu(int threads);        /* ops_open("cpu", "fp32", threads) */

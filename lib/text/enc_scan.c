@@ -1,5 +1,6 @@
 /* enc_scan.c -- a piece that is no token, by the merges of a plain tokenizer: see enc_int.h. */
 #include "text/enc_int.h"
+#include "base/cpu.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,9 +28,7 @@ const PairTable *encmodel_pairs(const EncModel *m)
 static bool has_avx2(void)
 {
 #ifdef __x86_64__
-    const char *want = getenv("PIPEGPT_CPU");
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
-           !(want && !strcmp(want, "base"));
+    return cpu_allows("avx2");
 #else
     return false;
 #endif

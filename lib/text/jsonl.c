@@ -5,6 +5,7 @@
  * there too and are taken back. Nothing here says what is wrong: on anything unusual it gives
  * up. */
 #include "text/jsonl.h"
+#include "base/cpu.h"
 #include "base/json.h"
 #include "text/utf8.h"
 #include <stdlib.h>
@@ -74,9 +75,7 @@ __attribute__((constructor))            /* before there are threads */
 static void plain_pick(void)
 {
 #ifdef __x86_64__
-    const char *want = getenv("PIPEGPT_CPU");
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && !(want && !strcmp(want, "base"))) plain = plain_avx2;
+    if (cpu_allows("avx2")) plain = plain_avx2;
 #endif
 }
 

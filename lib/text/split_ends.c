@@ -1,10 +1,8 @@
 /* split_ends.c -- the tier for any processor, eight bytes at a time in ordinary registers; and the
  * choice of a tier. */
-#include "base/err.h"
+#include "base/cpu.h"
 #include "text/split_int.h"
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ALL(byte) ((byte) * (uint64_t)0x0101010101010101u)
@@ -72,40 +70,16 @@ static inline uint64_t letter_leads(const char *s)
 
 /* ---- the choice ------------------------------------------------------------- */
 
-#ifdef __x86_64__
-static bool has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-}
-
-static bool has_avx512(void)
-{
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-#endif
-
 static SplitEnds *pick(void)
 {
-    const char *want = getenv("PIPEGPT_CPU");
-    if (want && !*want)
-        want = NULL;
 #ifdef __x86_64__
-    if (want ? !strcmp(want, "avx512") : has_avx512()) {
-        if (!has_avx512())
-            die("PIPEGPT_CPU=%s: this processor cannot run it", want);
-        return split_ends_avx512;
-    }
-    if (want ? !strcmp(want, "avx2") : has_avx2()) {
-        if (!has_avx2())
-            die("PIPEGPT_CPU=%s: this processor cannot run it", want);
-        return split_ends_avx2;
-    }
+    static const char *const tier[] = { "avx512", "avx2", "base" };
+    SplitEnds *const f[] = { split_ends_avx512, split_ends_avx2, split_ends_base };
+#else
+    static const char *const tier[] = { "base" };
+    SplitEnds *const f[] = { split_ends_base };
 #endif
-    if (want && strcmp(want, "base"))
-        die("PIPEGPT_CPU=%s: not known here", want);
-    return split_ends_base;
+    return f[cpu_pick(tier, sizeof tier / sizeof *tier)];
 }
 
 size_t split_ends(const char *s, size_t n, size_t i, uint32_t *ends, size_t max)

@@ -8,6 +8,7 @@
     void cpu_##fn##_avx2(real *, const real *, int64_t);                                           \
     void cpu_##fn##_avx512(real *, const real *, int64_t)
 TIER_FN(exp_n);
+TIER_FN(exp2_n);
 TIER_FN(tanh_n);
 typedef void VecFn(real *, const real *, int64_t);
 
@@ -42,18 +43,39 @@ static void check_fn(const char *name, VecFn *f, double (*exact)(double), double
     ok(!signbit(y[1]) == !signbit(exact(-0.0)), "%s(-0)", name);
     free(x); free(y);
 }
+/* 2^x as softmax needs it: nothing above 127, exactly 0 from below 2^-126 on, NaN kept */
+static void check_exp2(const char *name, VecFn *f)
+{
+    enum { N = 100003 };
+    real *x = random_reals(N, -126, 127), *y = must(malloc(N * sizeof *y));
+    const real special[] = { 0, -(real)0, -126, 127, NAN, -INFINITY, (real)-1e30, -127, 1, -1 };
+    memcpy(x, special, sizeof special);
+    for (int i = 20; i < 50000; i++) x[i] = -x[i] * x[i] / 4000;
+    f(y, x, N);
+    double worst = 0;
+    const int is_float = sizeof(real) == sizeof(float);
+    for (int i = 10; i < N; i++) worst = fmax(worst, ulps(y[i], exp2((double)x[i])));
+    ok(worst <= 1.5, "%s: at most %.2f ulp", name, worst);
+    ok(y[0] == 1 && y[1] == 1 && y[2] == (real)0x1p-126 && y[3] == (real)0x1p127 && isnan(y[4]) &&
+           y[5] == 0 && y[6] == 0 && (y[7] == 0 || !is_float) && y[8] == 2 && y[9] == (real)0.5,
+       "%s: what must be exact is", name);
+    free(x); free(y);
+}
 static void check_fns(void)
 {
     /* libm does it in the double build; there the "exact" one is the same function */
     check_fn("exp base", cpu_exp_n_base, exp, -110, 95, 1.5);
+    check_exp2("exp2 base", cpu_exp2_n_base);
     check_fn("tanh base", cpu_tanh_n_base, tanh, -12, 12, 2);
 #ifdef __x86_64__
     if (tier_runs("avx2")) {
         check_fn("exp avx2", cpu_exp_n_avx2, exp, -110, 95, 1.5);
+        check_exp2("exp2 avx2", cpu_exp2_n_avx2);
         check_fn("tanh avx2", cpu_tanh_n_avx2, tanh, -12, 12, 2);
     }
     if (tier_runs("avx512")) {
         check_fn("exp avx512", cpu_exp_n_avx512, exp, -110, 95, 1.5);
+        check_exp2("exp2 avx512", cpu_exp2_n_avx512);
         check_fn("tanh avx512", cpu_tanh_n_avx512, tanh, -12, 12, 2);
     }
 #endif
@@ -84,8 +106,20 @@ static void ask_less(void *o)
     ((const Ops *)o)->alloc((size_t)1 << 62);
 }
 
+static void ask_threads(void *unused)
+{
+    (void)unused;
+    const Ops *o = ops_cpu(2000000000);
+    enum { N = 64 };
+    real x[N * N] = { 0 }, y[N * N];
+    o->linear((Act *)y, (Act *)x, (Act *)x, N, N, N, 0);
+    o->rmsnorm((Act *)y, NULL, (Act *)x, N, N, 1);
+    _exit(y[0] == 0 ? 0 : 3);
+}
+
 static void check_open(void)
 {
+    ok(dies(0, "", ask_threads, NULL), "two thousand million threads are asked for and not taken");
     unsetenv("PIPEGPT_CPU");
     ok(opens("auto", "auto") && opens("cpu", "fp32") && opens("auto", "fp32"), "auto and cpu open");
     if (sizeof(real) == sizeof(float)) ok(opens("auto", "bf16"), "bf16 opens");

@@ -21,6 +21,7 @@
 #define OPS_ACT float
 #endif
 #include "ops/ops.h"
+#include "base/cpu.h"
 #include "tap.h"
 #include <math.h>
 #include <stdbool.h>
@@ -58,18 +59,7 @@ static double uniform(double lo, double hi)
 }
 
 static const char *const tiers[] = { "base", "avx2", "avx512" };
-static bool tier_runs(const char *name)
-{
-    if (strcmp(name, "base") == 0) return true;
-#ifdef __x86_64__
-    if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    return false;
-#endif
-}
+static bool tier_runs(const char *name) { return cpu_runs(name); }
 static bool bf16;                       /* an Act is a bfloat16 */
 static const Ops *tier_ops(const char *name, int threads)
 {

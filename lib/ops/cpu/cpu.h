@@ -77,9 +77,10 @@ void TIERED(gemm)(const Gemm *g);
 void TIERED(gemm_one)(const Gemm *g, void *work); /* on the calling thread; work: gemm_work() bytes */
 size_t TIERED(gemm_work)(void);
 
-/* probe.c: the roof, for benchmarks; vexp and vtanh of this tier, for tests */
+/* probe.c: the roof, for benchmarks; vexp, vexp2 and vtanh of this tier, for tests */
 double TIERED(fma_probe)(int64_t n, double *out);
 void TIERED(exp_n)(real *y, const real *x, int64_t n);
+void TIERED(exp2_n)(real *y, const real *x, int64_t n);
 void TIERED(tanh_n)(real *y, const real *x, int64_t n);
 
 /* the operations, by file */

@@ -19,6 +19,10 @@ void TIERED(exp_n)(real *y, const real *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VL) vstore(y + i, vexp(vload(x + i, n - i)), n - i);
 }
+void TIERED(exp2_n)(real *y, const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VL) vstore(y + i, vexp2(vload(x + i, n - i)), n - i);
+}
 void TIERED(tanh_n)(real *y, const real *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VL) vstore(y + i, vtanh(vload(x + i, n - i)), n - i);

@@ -1,0 +1,64 @@
+#include "base/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+static const char *const ranks[] = { "base", "avx2", "avx512" };
+enum { RANKS = sizeof ranks / sizeof *ranks };
+
+static int rank(const char *tier)
+{
+    for (int i = 0; i < RANKS; i++)
+        if (strcmp(tier, ranks[i]) == 0)
+            return i;
+    return -1;
+}
+
+static const char *wanted(void)         /* NULL: the best */
+{
+    const char *s = getenv("PIPEGPT_CPU");
+    return s && *s ? s : NULL;
+}
+
+bool cpu_runs(const char *tier)
+{
+    int r = rank(tier);
+#ifdef __x86_64__
+    __builtin_cpu_init();               /* also called before main */
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                __builtin_cpu_supports("popcnt");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return r == 0 || (r == 1 && avx2) || (r == 2 && avx512);
+#else
+    return r == 0;
+#endif
+}
+
+bool cpu_allows(const char *tier)
+{
+    const char *want = wanted();
+    int w = want ? rank(want) : RANKS;
+    return cpu_runs(tier) && (w < 0 || w >= rank(tier));
+}
+
+int cpu_pick(const char *const *tier, int n)
+{
+    const char *want = wanted();
+    for (int i = 0; i < n; i++)
+        if (want ? strcmp(want, tier[i]) == 0 : cpu_runs(tier[i])) {
+            if (!cpu_runs(tier[i]))
+                die("PIPEGPT_CPU=%s: this processor cannot run it", want);
+            return i;
+        }
+    if (!want)
+        die("internal: no code for this processor");
+    Buf known = { 0 };
+    for (int i = n - 1; i >= 0; i--)
+        buf_printf(&known, "%s%s", tier[i], i ? ", " : "");
+    die("PIPEGPT_CPU=%s: not known here (%s)", want, known.s);
+}
