@@ -130,26 +130,43 @@ void talk_json(Talk *t, Buf *out)
 
 /* ---- the prompt --------------------------------------------------------------------- */
 
-static void render(Talk *t, size_t first)
+static void render_turn(Talk *t, ChatIds *out, size_t i, bool first)
 {
-    chatids_cut(&t->ids, 0);
-    chat_begin(t->chat, &t->ids);
-    for (size_t i = first; i < t->n; i++) {
-        const Turn *turn = &t->turn[i];
-        bool system = t->has_system && i == first;
-        chat_user(t->chat, &t->ids, system ? (t->system.n ? t->system.s : "") : NULL, t->system.n,
-                  turn->user.n ? turn->user.s : "", turn->user.n);
-        chat_answer(t->chat, &t->ids);
-        if (!turn->answered) continue;
-        chat_sampled(&t->ids, turn->answer.id, turn->answer.n);
-        chat_end(t->chat, &t->ids);
+    const Turn *turn = &t->turn[i];
+    const char *system = t->system.n ? t->system.s : "";
+    chat_user(t->chat, out, t->has_system && first ? system : NULL, t->system.n,
+              turn->user.n ? turn->user.s : "", turn->user.n);
+    chat_answer(t->chat, out);
+    if (!turn->answered) return;
+    chat_sampled(out, turn->answer.id, turn->answer.n);
+    chat_end(t->chat, out);
+}
+
+static size_t length(Talk *t, size_t i, bool first)
+{
+    chatids_cut(&t->room, 0);
+    render_turn(t, &t->room, i, first);
+    return t->room.ids.n;
+}
+
+/* The first of the turns at the end that make at most `most` ids; one at least. Looks at no more
+ * than those and one before them. */
+static size_t first_that_fits(Talk *t, size_t most)
+{
+    size_t i = t->n - 1, after = 1;             /* what begins the conversation, and later turns */
+    for (; i > t->first; i--) {
+        after += length(t, i, false);
+        if (after + length(t, i - 1, true) > most) break;
     }
+    return i;
 }
 
 size_t talk_prompt(Talk *t, int T, int answer, int fit)
 {
-    size_t before = t->first;
-    for (render(t, t->first); fit && t->first + 1 < t->n; render(t, ++t->first))
-        if (t->ids.ids.n + (size_t)answer <= (size_t)T) break;
+    size_t before = t->first, most = T > answer ? (size_t)(T - answer) : 0;
+    if (fit) t->first = first_that_fits(t, most);
+    chatids_cut(&t->ids, 0);
+    chat_begin(t->chat, &t->ids);
+    for (size_t i = t->first; i < t->n; i++) render_turn(t, &t->ids, i, i == t->first);
     return t->first - before;
 }

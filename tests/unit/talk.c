@@ -85,6 +85,22 @@ static void kept(void)
 
 /* ---- through a model ------------------------------------------------------------------ */
 
+/* Of 20,000 turns only those that fit are looked at again. */
+static void many(Chat *chat)
+{
+    Talk t = { .chat = chat };
+    static const uint32_t answer[] = { 'o', 'k' };
+    for (int i = 0; i < 20000; i++) {
+        talk_user(&t, "hi", 2);
+        if (i < 19999) talk_answer(&t, answer, 2);
+    }
+    size_t left_out = talk_prompt(&t, T, 4, 1);         /* 1 + 8 k + 5 ids of k turns */
+    ok(left_out == 19999 - 6 && t.ids.ids.n == 54, "%zu turns left out, %zu ids", left_out,
+       t.ids.ids.n);
+    ok(talk_prompt(&t, T, 4, 1) == 0 && t.ids.ids.n == 54, "and no more the next time");
+    talk_free(&t);
+}
+
 typedef struct Run { uint32_t id[T]; int n; uint32_t answer[T]; int made; double worst; } Run;
 
 static void on_token(void *arg, int s, int id)
@@ -175,6 +191,7 @@ int main(void)
     model_refresh(m);
     loaded(chat);
     kept();
+    many(chat);
     long_chat(chat, 0);
     long_chat(chat, 1);
     tape_free(&tape);
