@@ -8,7 +8,7 @@
 # make demo          the whole pipe on a small text made here: train a GPT, fine-tune it, talk to it
 # make sft           RUN=model DATA=conversations.jsonl [OUT=RUN-sft]: fine-tune a model
 # make chat          RUN=model (the demo's): talk to a model
-# make bench         measure kernels and steps against this machine's own roof
+# make bench         measure kernels and steps against this machine's own roof; JSON=1: as JSON Lines
 # make install       PREFIX=/usr/local; DESTDIR is honoured
 #
 # OMP CUDA MPI ZSTD SNAPPY: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
@@ -82,7 +82,7 @@ KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 PLAIN    := $(wildcard lib/base/*.c lib/text/*.c lib/data/*.c)
 REALSRC  := $(wildcard lib/ops/*.c lib/gpt/*.c)
 CPUSRC   := $(wildcard lib/ops/cpu/*.c)
-ACTSRC   := $(filter-out %/gemm.c %/mem.c %/optim.c %/probe.c,$(CPUSRC))
+ACTSRC   := $(filter-out %/mem.c %/optim.c %/probe.c,$(CPUSRC))
 OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
             $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o) $(ACTSRC:%.c=$(BUILD)/%.$(t).bf16.o))
 OBJ64    := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/f64/%.o) \
@@ -213,9 +213,9 @@ pretrain: $(BIN)
 
 BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 # DOCS=FILE.jsonl: also the tokenizer, against rustbpe and tiktoken where they are installed.
-# TEXT=FILE: also a small GPT trained on that text.
+# TEXT=FILE: also a small GPT trained on that text. JSON=1: the operations as JSON Lines.
 bench: $(BIN) $(BENCH)
-	@for b in $(BENCH); do $$b || exit 1; done
+	@for b in $(BENCH); do for d in fp32 bf16; do $$b --dtype $$d $(if $(JSON),--json) || exit 1; done; done
 	@PATH="$(abspath $(BUILD))/bin:$$PATH"; export PATH; set -e; \
 	if [ -n "$(DOCS)" ]; then tests/bench/bpe-train.sh "$(DOCS)"; \
 	  bpe-train -q -v 32768 -o "$(BUILD)/bench.tok" "$(DOCS)"; tests/bench/tok-encode.sh "$(BUILD)/bench.tok" "$(DOCS)"; \

@@ -3,13 +3,19 @@
  * least is taken from the count back-end; roof = the time of that at the roofs over the time it
  * took.
  *
- *     ops [-j THREADS] [-t SECONDS] [NAME ...]       only operations whose name begins with a NAME
+ *     ops [-j THREADS] [-t SECONDS] [--dtype fp32|bf16] [--json] [NAME ...]
+ *
+ * Only operations whose name begins with a NAME. --json: an object a line; the first gives the
+ * roofs, the others an operation each. bf16 is multiplied as fp32 where the processor has no
+ * instruction for it, and the roof is that of fp32 there.
  */
 #include "base/err.h"
 #include "base/opt.h"
 #include "base/progress.h"
 #include "ops/ops.h"
 #include <limits.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +33,7 @@ static double seconds = 0.3;            /* how long each is repeated */
 static volatile double sink;
 
 /* ---- the roofs */
-static double flops_roof(const char *tier)
+static double flops_roof(const char *tier, int threads)
 {
     double (*probe)(int64_t, double *) = cpu_fma_probe_base;
 #ifdef __x86_64__
@@ -36,11 +42,12 @@ static double flops_roof(const char *tier)
 #else
     (void)tier;
 #endif
+    (void)threads;
     double best = 0;
     for (int i = 0; i < 5; i++) {
         double done = 0, out = 0, t0 = now_seconds();
 #ifdef _OPENMP
-#pragma omp parallel reduction(+ : done, out)
+#pragma omp parallel num_threads(threads) reduction(+ : done, out)
 #endif
         done += probe(10000000, &out);
         double rate = done / (now_seconds() - t0);
@@ -51,8 +58,9 @@ static double flops_roof(const char *tier)
 }
 /* the better of a sum over 256 MB and a scaled sum of two arrays into a third, bytes as named in
  * the code */
-static double bytes_roof(void)
+static double bytes_roof(int threads)
 {
+    (void)threads;
     const int64_t n = 32 << 20;
     float *a = xcalloc((size_t)n, sizeof *a), *b = xcalloc((size_t)n, sizeof *b),
           *c = xcalloc((size_t)n, sizeof *c);
@@ -60,7 +68,7 @@ static double bytes_roof(void)
     for (int i = 0; i < 5; i++) {
         double t0 = now_seconds(), rate;
 #ifdef _OPENMP
-#pragma omp parallel for
+#pragma omp parallel for num_threads(threads)
 #endif
         for (int64_t j = 0; j < n; j++) a[j] = b[j] + 0.5f * c[j];
         rate = 12 * (double)n / (now_seconds() - t0);
@@ -68,7 +76,7 @@ static double bytes_roof(void)
         t0 = now_seconds();
         uint64_t sum = 0;
 #ifdef _OPENMP
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for num_threads(threads) reduction(+ : sum)
 #endif
         for (int64_t j = 0; j < n / 2; j++) sum += ((uint64_t *)(void *)b)[j];
         rate = 4 * (double)n / (now_seconds() - t0);
@@ -191,6 +199,12 @@ static void fill(const Ops *o, real *to, unsigned seed)
     for (int64_t i = 0; i < BIG; i++) {
         seed = seed * 1664525u + 1013904223u;
         h[i] = (real)(seed >> 8) * (real)0x1p-24 - (real)0.5;
+        if (o->act_size == 2) {         /* as a real the same nearly, as Acts twice the same */
+            uint16_t u[2];
+            memcpy(u, &h[i], sizeof u);
+            u[0] = u[1];
+            memcpy(&h[i], u, sizeof u);
+        }
     }
     o->put(to, h, (size_t)BIG * sizeof *h);
     free(h);
@@ -230,33 +244,63 @@ static int wanted(const char *name, char **names, int n)
     return n == 0;
 }
 
+typedef struct Roof { double flops, bytes; } Roof; /* a second */
+
+/* The roofs with one thread and with all; returns the latter. */
+static Roof roofs(const Ops *o, int json)
+{
+    int threads = 1;
+#ifdef _OPENMP
+    threads = omp_get_max_threads();
+#endif
+    Roof r = { 0 }, one = { 0 };
+    for (int n = 1;; n = threads) {
+        r = (Roof){ flops_roof(o->name, n), bytes_roof(n) };
+        if (n == 1) one = r;
+        if (n == threads) break;
+    }
+    if (json)
+        printf("{\"tier\": \"%s\", \"dtype\": \"%s\", \"threads\": %d, \"gflops\": %.2f, "
+               "\"gbytes\": %.2f, \"gflops_1\": %.2f, \"gbytes_1\": %.2f}\n", o->name, o->dtype,
+               threads, r.flops / 1e9, r.bytes / 1e9, one.flops / 1e9, one.bytes / 1e9);
+    else
+        printf("%s %s: multiply-adds %.1f GFLOP/s on 1 thread, %.1f on %d; memory %.1f and %.1f "
+               "GB/s\n%-12s %-26s %10s %9s %8s %6s\n", o->name, o->dtype, one.flops / 1e9,
+               r.flops / 1e9, threads, one.bytes / 1e9, r.bytes / 1e9, "operation", "shape", "us",
+               "GFLOP/s", "GB/s", "roof");
+    return r;
+}
+
 int main(int argc, char **argv)
 {
     int threads = 0;
+    bool json = false;
+    const char *dtype = "fp32";
     const Opt opts[] = {
         OPT_INT('j', "threads", &threads, "N", 0, INT_MAX, "threads (0: all)"),
         OPT_FLOAT('t', "time", &seconds, "SECONDS", 0, 60, "how long to repeat each operation"),
+        OPT_STR(0, "dtype", &dtype, "TYPE", "activations: fp32 or bf16"),
+        OPT_FLAG(0, "json", &json, "an object a line"),
         OPT_END
     };
     int names = opt_parse(argc, argv, "[options] [NAME ...]",
                           "Speed of the operations against the machine's roofs.", opts);
-    const Ops *o = ops_cpu(threads);
+    const Ops *o = ops_open("cpu", dtype, threads);
     OpsCount sum = { 0 };
-    const Ops *count = ops_count(&sum, "fp32");
-    double peak = flops_roof(o->name), stream = bytes_roof();
-    printf("%s %s: %.1f GFLOP/s of multiply-adds, %.1f GB/s\n", o->name, o->dtype, peak / 1e9,
-           stream / 1e9);
-    printf("%-12s %-26s %10s %9s %8s %6s\n", "operation", "shape", "us", "GFLOP/s", "GB/s", "roof");
+    const Ops *count = ops_count(&sum, dtype);
+    Roof roof = roofs(o, json);
     Mem m = prepare(o), none = prepare(count);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!wanted(cases[i].name, argv, names)) continue;
         memset(&sum, 0, sizeof sum);
         cases[i].run(count, &none);
         double flops = sum.flops_fwd + sum.flops_bwd + sum.flops_opt,
-               t = best_time(o, &m, cases[i].run);
-        double least = flops / peak > sum.bytes / stream ? flops / peak : sum.bytes / stream;
-        printf("%-12s %-26s %10.1f %9.1f %8.1f %5.0f%%\n", cases[i].name, cases[i].shape, t * 1e6,
-               flops / t / 1e9, sum.bytes / t / 1e9, 100 * least / t);
+               t = best_time(o, &m, cases[i].run),
+               least = fmax(flops / roof.flops, sum.bytes / roof.bytes);
+        printf(json ? "{\"op\": \"%s\", \"shape\": \"%s\", \"us\": %.1f, \"gflops\": %.1f, "
+                      "\"gbytes\": %.1f, \"of_roof\": %.3f}\n"
+                    : "%-12s %-26s %10.1f %9.1f %8.1f %5.0f%%\n", cases[i].name, cases[i].shape,
+               t * 1e6, flops / t / 1e9, sum.bytes / t / 1e9, json ? least / t : 100 * least / t);
         fflush(stdout);
     }
     return 0;

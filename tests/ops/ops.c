@@ -41,6 +41,9 @@ static const int lin_dims[][MAXDIM] = {
     D(5, 3, 1, 0),   D(7, 17, 65, 1),  D(13, 7, 16, 0),  D(17, 130, 3, 0),  D(65, 17, 130, 1),
     D(31, 1, 50, 0), D(9, 300, 20, 0), D(20, 9, 600, 1), D(300, 11, 13, 0), D(130, 521, 143, 1),
 };
+static const int lin_deep[][MAXDIM] = {         /* sums in several parts, of all three products */
+    D(6, 1300, 9, 1), D(9, 5, 2100, 0), D(1500, 5, 7, 0), D(1100, 1030, 2, 1),
+};
 
 /* ---- embed: N C V */
 static void emb_arrays(Arr *a, const int *d)
@@ -452,6 +455,7 @@ static const OpTest tests[] = {
     { "add", add_arrays, add_call, add_naive, NULL, NULL, DIMS(el_dims) },
     { "xent", xe_arrays, xe_call, xe_naive, xe_back, v_terms, DIMS(xe_dims) },
     { "logits", lo_arrays, lo_call, lo_naive, NULL, NULL, DIMS(xe_dims) },
+    { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_terms, DIMS(lin_deep) },
 };
 
 int main(int argc, char **argv)

@@ -55,7 +55,7 @@ static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* mem.c. Aligned memory kept for reuse, one block per slot, grown when more is asked for; what it
  * held is lost then. Not zeroed. Called outside parallel regions only. */
-enum { SLOT_GEMM, SLOT_OP, SLOT_WIDE, SLOT_COUNT };
+enum { SLOT_GEMM, SLOT_OP, SLOT_COUNT };
 void *TIERED(scratch)(int slot, size_t bytes);
 void *TIERED(mem_alloc)(size_t bytes);
 void TIERED(mem_free)(void *p, size_t bytes);
@@ -64,18 +64,21 @@ void TIERED(mem_copy)(void *to, const void *from, size_t bytes);
 const Ops *CPU(ops)(void);                      /* table.c */
 
 /* gemm.c: c[m,n] = alpha a b + beta d, with a[i,k] at a + i*rsa + k*csa, one of rsa, csa being 1, b
- * likewise; c and d rows are ldc apart. d may be c; it is not read if beta is 0. The order of
- * each sum depends on k alone. */
+ * likewise; c and d rows are ldc apart. d may be c; it is not read if beta is 0. Or, with y, the
+ * same for d = c = y as Acts, rounded once. Sums are reals; the order of each depends on k alone.
+ * symmetric: a b and d are, and m = n: half the work. */
 typedef struct Gemm {
     real *c; const real *d; int64_t ldc;
     real alpha, beta;
-    const real *a; int64_t rsa, csa;
-    const real *b; int64_t rsb, csb;
+    const Act *a; int64_t rsa, csa;
+    const Act *b; int64_t rsb, csb;
     int m, n, k;
+    int symmetric;
+    Act *y;
 } Gemm;
-void TIERED(gemm)(const Gemm *g);
-void TIERED(gemm_one)(const Gemm *g, void *work); /* on the calling thread; work: gemm_work() bytes */
-size_t TIERED(gemm_work)(void);
+void CPU(gemm)(const Gemm *g);
+void CPU(gemm_one)(const Gemm *g, void *work); /* c; on this thread; work: gemm_work() bytes */
+size_t CPU(gemm_work)(void);
 
 /* probe.c: the roof, for benchmarks; vexp, vexp2 and vtanh of this tier, for tests */
 double TIERED(fma_probe)(int64_t n, double *out);

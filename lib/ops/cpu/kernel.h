@@ -3,18 +3,29 @@
 #define OPS_CPU_KERNEL_H
 #include "ops/cpu/vec.h"
 
+/* The tile of the matrix product: TM x TV vectors of sums. 16 registers hold 4 x 3 sums, 3 of b and
+ * one of a: fewer instructions per multiply-add than any other shape. */
+#if VBYTES == 32
+enum { TM = 4, TV = 3 };
+#else
+enum { TM = MR, TV = 2 };
+#endif
+enum { TN = TV * VL };
+
+/* One step of k: s[i][0:V] += a[i*rsa] b[0:V], i < M, V <= 4 vectors. M and V are constants. */
+INLINE void step(int M, int V, Vec *s, const real *a, int64_t rsa, const real *b)
+{
+    Vec x[4];
+    UNROLL for (int j = 0; j < V; j++) x[j] = *(const VecU *)(b + j * VL);
+    UNROLL for (int i = 0; i < M; i++)
+        UNROLL for (int j = 0; j < V; j++) s[i * V + j] += a[i * rsa] * x[j];
+}
 /* s[i][0:NR] += sum over l < k of a[i*rsa + l*csa] b[l*ldb + 0:NR], i < MR. The strides are best
  * constants; s stays in registers once this is inlined. */
 INLINE void mul_more(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b,
                      int64_t ldb, int k)
 {
-    for (int l = 0; l < k; l++, a += csa, b += ldb) {
-        Vec b0 = *(const VecU *)b, b1 = *(const VecU *)(b + VL);
-        UNROLL for (int i = 0; i < MR; i++) {
-            s[i][0] += a[i * rsa] * b0;
-            s[i][1] += a[i * rsa] * b1;
-        }
-    }
+    for (int l = 0; l < k; l++, a += csa, b += ldb) step(MR, 2, s[0], a, rsa, b);
 }
 
 /* the same, = in place of += */
@@ -42,47 +53,89 @@ INLINE void mul(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const rea
 #else
 #define LANES_(f, s) LANES2_(f, 0, s)
 #endif
-#define EXCHANGE(s) \
-    if (VL > (s)) \
-        UNROLL for (int i = 0; i < VL; i++) \
+#define EXCHANGE(R, s) \
+    if ((R) > (s)) \
+        UNROLL for (int i = 0; i < (R); i++) \
             if (!(i & (s))) { \
                 Vec a = r[i], b = r[(i + (s)) % VL]; \
                 r[i] = __builtin_shufflevector(a, b, LANES_(UPPER_, s)); \
                 r[(i + (s)) % VL] = __builtin_shufflevector(a, b, LANES_(LOWER_, s)); \
             }
-INLINE void transpose(Vec r[VL]) { EXCHANGE(1) EXCHANGE(2) EXCHANGE(4) EXCHANGE(8) }
+INLINE void transpose(Vec r[VL])
+{
+    EXCHANGE(VL, 1) EXCHANGE(VL, 2) EXCHANGE(VL, 4) EXCHANGE(VL, 8)
+}
+
+/* Elements i .. of x, which are reals or Acts by their size, a constant. */
+INLINE Vec load_any(const void *x, size_t size, int64_t i, int64_t left)
+{
+    if (size == sizeof(real)) return vload((const real *)x + i, left);
+    return aload((const Act *)x + i, left);
+}
+INLINE real get_any(const void *x, size_t size, int64_t i)
+{
+    return size == sizeof(real) ? ((const real *)x)[i] : aget((const Act *)x + i);
+}
+
+/* p[VL][W] = VL columns of `rows` <= VL rows of x from x[at], ld apart. Up to VL - W elements past
+ * the last are written as well. */
+INLINE void pack_square(real *p, int W, const void *x, size_t size, int64_t at, int64_t ld,
+                        int rows)
+{
+    Vec r[VL];
+    UNROLL for (int j = 0; j < VL; j++)
+        r[j] = j < rows ? load_any(x, size, at + j * ld, VL) : (Vec){ 0 };
+    transpose(r);
+    UNROLL for (int j = 0; j < VL; j++) *(VecU *)(p + j * W) = r[j];
+}
+/* p[VL][4] = VL columns of 4 rows of x, by squares of 4 */
+INLINE void pack_four(real *p, const void *x, size_t size, int64_t at, int64_t ld)
+{
+    Vec r[VL];
+    UNROLL for (int j = 0; j < 4; j++) r[j] = load_any(x, size, at + j * ld, VL);
+    EXCHANGE(4, 1) EXCHANGE(4, 2)
+    UNROLL for (int j = 0; j < 4; j++)
+        UNROLL for (int i = 0; i < VL; i += 4)
+            memcpy(p + 4 * (i + j), (real *)&r[j] + i, 4 * sizeof(real));
+}
 
 /* p[k][W] = x[i][k] for `rows` <= W vectors x[i] = x + i*ld of k elements; the rest is 0 */
+INLINE void pack_across_any(real *p, const void *x, size_t size, int64_t ld, int rows, int k, int W)
+{
+    enum { LINE = 16 };         /* k: a cache line of each row while it is there */
+    int done = 0;
+    if (rows < W) memset(p, 0, (size_t)k * (size_t)W * sizeof *p);
+    else if (W % VL == 0)
+        for (; done + LINE <= k; done += LINE)
+            for (int i = 0; i < W; i += VL)
+                for (int l = done; l < done + LINE; l += VL)
+                    pack_square(p + (int64_t)l * W + i, W, x, size, i * ld + l, ld, VL);
+    else if (W == 4 && VL > 4)
+        for (; done + VL <= k; done += VL) pack_four(p + (int64_t)done * 4, x, size, done, ld);
+    else if (W < VL)        /* not the last row: what is written past a row, the next covers */
+        for (; done + VL < k; done += VL)
+            pack_square(p + (int64_t)done * W, W, x, size, done, ld, W);
+    for (int k0 = done; k0 < k; k0 += LINE)
+        for (int i = 0; i < rows; i++)
+            for (int l = k0; l < k && l < k0 + LINE; l++)
+                p[(int64_t)l * W + i] = get_any(x, size, i * ld + l);
+}
 INLINE void pack_across(real *p, const real *x, int64_t ld, int rows, int k, int W)
 {
-    if (rows < W) memset(p, 0, (size_t)k * (size_t)W * sizeof *p);
-    int done = 0;
-    if (rows == W && W % VL == 0)
-        for (; done + VL <= k; done += VL)
-            for (int i = 0; i < W; i += VL) {
-                Vec r[VL];
-                UNROLL for (int j = 0; j < VL; j++) r[j] = *(const VecU *)(x + (i + j) * ld + done);
-                transpose(r);
-                UNROLL
-                for (int j = 0; j < VL; j++) *(VecU *)(p + (int64_t)(done + j) * W + i) = r[j];
-            }
-    for (int k0 = done; k0 < k; k0 += 16)           /* a cache line of each row while it is there */
-        for (int i = 0; i < rows; i++) {
-            const real *r = x + i * ld + k0;
-            real *q = p + (int64_t)k0 * W + i;
-            if (k - k0 >= 16)
-                UNROLL for (int l = 0; l < 16; l++) q[l * W] = r[l];
-            else
-                for (int l = 0; l < k - k0; l++) q[l * W] = r[l];
-        }
+    pack_across_any(p, x, sizeof *x, ld, rows, k, W);
 }
 /* p[k][W] = x[k][0:W], rows of x ld apart, of which `cols` <= W exist */
-INLINE void pack_along(real *p, const real *x, int64_t ld, int cols, int k, int W)
+INLINE void pack_along_any(real *p, const void *x, size_t size, int64_t ld, int cols, int k, int W)
 {
-    if (cols == W)
-        for (int l = 0; l < k; l++) memcpy(p + (int64_t)l * W, x + l * ld, (size_t)W * sizeof *p);
-    else
-        for (int l = 0; l < k; l++)
-            for (int j = 0; j < W; j++) p[(int64_t)l * W + j] = j < cols ? x[l * ld + j] : 0;
+    for (int l = 0; l < k; l++, p += W) {
+        int j = 0;
+        if (W < VL && cols == W) {      /* part of a vector: masked stores would be slow */
+            UNROLL for (int i = 0; i < W; i++) p[i] = get_any(x, size, l * ld + i);
+            continue;
+        }
+        for (; j + VL <= cols; j += VL) *(VecU *)(p + j) = load_any(x, size, l * ld + j, VL);
+        for (; j < cols; j++) p[j] = get_any(x, size, l * ld + j);
+        for (; j < W; j++) p[j] = 0;
+    }
 }
 #endif

@@ -35,63 +35,21 @@ static void linear_few(Act *y, const Act *x, const Act *w, int N, int C, int O, 
     }
 }
 
-/* Arrays of Act as reals: themselves where an Act is one, otherwise copies in scratch. */
-typedef struct Wide { real *at; } Wide;
-#ifdef ACT_BF16
-static Wide wide_room(int64_t n)
-{
-    return (Wide){ TIERED(scratch)(SLOT_WIDE, (size_t)n * sizeof(real)) };
-}
-static const real *wide_in(Wide *w, const Act *x, int64_t n)
-{
-    real *p = w->at;
-    w->at += n;
-    CPU(uncast)(p, x, n);
-    return p;
-}
-static real *wide_out(Wide *w, Act *y, int64_t n, int add)
-{
-    if (add) return (real *)wide_in(w, y, n);
-    (void)n;
-    return w->at;
-}
-static void wide_done(Act *y, const real *p, int64_t n) { CPU(cast)(y, p, n); }
-#else
-static Wide wide_room(int64_t n) { (void)n; return (Wide){ NULL }; }
-static const real *wide_in(Wide *w, const Act *x, int64_t n) { (void)w; (void)n; return x; }
-static real *wide_out(Wide *w, Act *y, int64_t n, int add)
-{
-    (void)w; (void)n; (void)add;
-    return y;
-}
-static void wide_done(Act *y, const real *p, int64_t n) { (void)y; (void)p; (void)n; }
-#endif
-
 void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
-    if (N <= FEW) { linear_few(y, x, w, N, C, O, beta); return; }
-    int64_t nx = (int64_t)N * C, nw = (int64_t)O * C, ny = (int64_t)N * O;
-    Wide s = wide_room(nx + nw + ny);
-    const real *a = wide_in(&s, x, nx), *b = wide_in(&s, w, nw);
-    real *c = wide_out(&s, y, ny, beta);
-    TIERED(gemm)(&(Gemm){ c, c, O, 1, (real)beta, a, C, 1, b, 1, C, N, O, C });
-    wide_done(y, c, ny);
+    if (N <= FEW) linear_few(y, x, w, N, C, O, beta);
+    else CPU(gemm)(&(Gemm){ .y = y, .ldc = O, .alpha = 1, .beta = (real)beta, .a = x, .rsa = C,
+                            .csa = 1, .b = w, .rsb = 1, .csb = C, .m = N, .n = O, .k = C });
 }
 void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
 {
-    if (!dx) return;
-    int64_t nx = (int64_t)N * C, nw = (int64_t)O * C, ny = (int64_t)N * O;
-    Wide s = wide_room(nx + nw + ny);
-    const real *a = wide_in(&s, dy, ny), *b = wide_in(&s, w, nw);
-    real *c = wide_out(&s, dx, nx, beta);
-    TIERED(gemm)(&(Gemm){ c, c, C, 1, (real)beta, a, O, 1, b, C, 1, N, C, O });
-    wide_done(dx, c, nx);
+    if (dx) CPU(gemm)(&(Gemm){ .y = dx, .ldc = C, .alpha = 1, .beta = (real)beta, .a = dy,
+                               .rsa = O, .csa = 1, .b = w, .rsb = C, .csb = 1, .m = N, .n = C,
+                               .k = O });
 }
 void CPU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O)
 {
-    if (!dw) return;
-    int64_t nx = (int64_t)N * C, ny = (int64_t)N * O;
-    Wide s = wide_room(nx + ny);
-    const real *a = wide_in(&s, dy, ny), *b = wide_in(&s, x, nx);
-    TIERED(gemm)(&(Gemm){ dw, dw, C, 1, 1, a, 1, O, b, C, 1, O, C, N });
+    if (dw) CPU(gemm)(&(Gemm){ .c = dw, .d = dw, .ldc = C, .alpha = 1, .beta = 1, .a = dy,
+                               .rsa = 1, .csa = O, .b = x, .rsb = C, .csb = 1, .m = O, .n = C,
+                               .k = N });
 }

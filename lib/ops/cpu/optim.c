@@ -155,11 +155,11 @@ static real *muon_polar(const Muon *u, real *x, real *y, real *a, real *b)
     const int R = u->R, K = u->K, n = u->mn;
     for (int i = 0; i < 5; i++) {
         const real p = (real)polar[i][0], q = (real)polar[i][1], s = (real)polar[i][2];
-        if (R > K) multiply(u, &(Gemm){ a, a, n, 1, 0, x, 1, K, x, K, 1, n, n, R });
-        else multiply(u, &(Gemm){ a, a, n, 1, 0, x, K, 1, x, 1, K, n, n, K });
-        multiply(u, &(Gemm){ b, a, n, s, q, a, n, 1, a, n, 1, n, n, n });
-        if (R > K) multiply(u, &(Gemm){ y, x, K, 1, p, x, K, 1, b, n, 1, R, K, n });
-        else multiply(u, &(Gemm){ y, x, K, 1, p, b, n, 1, x, K, 1, R, K, n });
+        if (R > K) multiply(u, &(Gemm){ a, a, n, 1, 0, x, 1, K, x, K, 1, n, n, R, 1, NULL });
+        else multiply(u, &(Gemm){ a, a, n, 1, 0, x, K, 1, x, 1, K, n, n, K, 1, NULL });
+        multiply(u, &(Gemm){ b, a, n, s, q, a, n, 1, a, n, 1, n, n, n, 1, NULL });
+        if (R > K) multiply(u, &(Gemm){ y, x, K, 1, p, x, K, 1, b, n, 1, R, K, n, 0, NULL });
+        else multiply(u, &(Gemm){ y, x, K, 1, p, b, n, 1, x, K, 1, R, K, n, 0, NULL });
         real *t = x;
         x = y;
         y = t;

@@ -7,7 +7,7 @@ double TIERED(fma_probe)(int64_t n, double *out)
 {
     enum { LANES = 12 };
     Vec s[LANES], a = vset((real)0.9999999), b = vset((real)1e-7);
-    UNROLL for (int i = 0; i < LANES; i++) s[i] = vset((real)i);
+    UNROLL for (int i = 0; i < LANES; i++) s[i] = vset((real)(i + 2));        /* 1 would stay 1 */
     for (int64_t l = 0; l < n; l++)
         UNROLL for (int i = 0; i < LANES; i++) s[i] = s[i] * a + b;
     for (int i = 1; i < LANES; i++) s[0] += s[i];
