@@ -4,16 +4,31 @@
 #include <sys/mman.h>
 
 enum { LONG_BITS = 15, LONG_ROOM = 3 << 19, TOKEN_BITS = 19, SEEN_BITS = 15 };
+#define LONG_BYTES ((sizeof(Long) << LONG_BITS) + LONG_ROOM)
 
+enum { PAGE = 2 << 20 };
+
+static size_t whole_pages(size_t n)
+{
+    return size_add(n, PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+/* Zeroes that the kernel makes when a page is first touched. */
 void *huge_alloc(size_t n)
 {
-    const size_t big = 2 << 20, unit = n >= big / 8 ? big : 64;
-    size_t round = (size_add(n, unit - 1)) & ~(unit - 1);
-    void *p = aligned_alloc(unit, round);
-    if (!p) die("out of memory (%zu bytes)", n);
-    if (unit == big) madvise(p, round, MADV_HUGEPAGE);
-    memset(p, 0, round);
-    return p;
+    size_t round = whole_pages(n), all = size_add(round, PAGE);
+    char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) die("out of memory (%zu bytes)", n);
+    size_t before = -(uintptr_t)p & (PAGE - 1);
+    if (before) munmap(p, before);
+    if (before < PAGE) munmap(p + before + round, PAGE - before);
+    if (n >= PAGE / 2) madvise(p + before, round, MADV_HUGEPAGE);
+    return p + before;
+}
+
+void huge_free(void *p, size_t n)
+{
+    if (p) munmap(p, whole_pages(n));
 }
 
 static void fill(const EncCache *c, Entry *p, uint64_t lo, uint64_t hi, const uint32_t *id,
@@ -41,16 +56,23 @@ void enccache_put(EncCache *c, uint64_t lo, uint64_t hi, const uint32_t *id, siz
  * found in the text. */
 static void seed(EncCache *c, const Tok *t)
 {
-    for (uint32_t id = 0; id < (uint32_t)tok_vocab(t); id++) {
-        uint64_t lo, hi, hash;
-        size_t n;
-        const char *s = tok_bytes(t, (int)id, &n);
+    enum { AHEAD = 16 };        /* tokens whose lines are asked for before they are looked at */
+    const uint32_t ids = (uint32_t)tok_vocab(t);
+    struct { uint64_t lo, hi; uint32_t id; } wait[AHEAD] = {0};
+    for (uint32_t id = 0; id < ids + AHEAD; id++) {
+        uint64_t hash;
+        size_t n = 0;
+        uint64_t lo = wait[id % AHEAD].lo, hi = wait[id % AHEAD].hi;
+        if (hi && !enccache_line(c, lo, hi)[1].hi)
+            enccache_put(c, lo, hi, &wait[id % AHEAD].id, 1);
+        wait[id % AHEAD].hi = 0;
+        const char *s = id < ids ? tok_bytes(t, (int)id, &n) : NULL;
         if (n == 0 || tok_is_special(t, (int)id)) continue;
         if (n <= KEY) {
             key_of(s, n, &lo, &hi);
             hash = key_hash(lo, hi);
-            Entry *p = enccache_line(c, lo, hi);
-            if (!p[1].hi) enccache_put(c, lo, hi, &id, 1);
+            __builtin_prefetch(enccache_line(c, lo, hi), 1);
+            wait[id % AHEAD].lo = lo, wait[id % AHEAD].hi = hi, wait[id % AHEAD].id = id;
         } else {
             hash = xxh3(s, n);
         }
@@ -67,9 +89,10 @@ void enccache_make(EncCache *c, const Tok *t, int bits)
 {
     c->width = tok_vocab(t) <= 65536 ? 2 : 4;
     c->shift = 64 - (bits - 1);
+    c->bits = bits;
     c->tab = huge_alloc(sizeof *c->tab << bits);
     c->token = xcalloc(1 << TOKEN_BITS >> 6, sizeof *c->token);
-    c->lng = huge_alloc((sizeof *c->lng << LONG_BITS) + LONG_ROOM);
+    c->lng = huge_alloc(LONG_BYTES);
     c->room = (char *)(c->lng + ((size_t)1 << LONG_BITS));
     c->seen = xcalloc(1 << SEEN_BITS, sizeof *c->seen);
     if (tok_whole(t)) seed(c, t);
@@ -77,7 +100,8 @@ void enccache_make(EncCache *c, const Tok *t, int bits)
 
 void enccache_free(EncCache *c)
 {
-    free(c->tab), free(c->token), free(c->lng), free(c->seen);
+    huge_free(c->tab, sizeof *c->tab << c->bits), huge_free(c->lng, LONG_BYTES);
+    free(c->token), free(c->seen);
 }
 
 /* ---- long pieces ---------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ typedef struct Long { uint32_t hash, at, bytes, n; } Long;      /* n is 0: empty
 
 typedef struct EncCache {
     Entry *tab;                 /* lines of two */
-    int width, shift;           /* of ids in tab: 2 or 4 bytes; 64 - log2(lines) */
+    int bits, width, shift;     /* log2(entries); of ids in tab: 2 or 4 bytes; 64 - log2(lines) */
     uint64_t *token;            /* bits by hash: what has none is no token */
     Long *lng; size_t nlong;
     uint16_t *seen;             /* by hash, the rest of the last one that was here */

@@ -63,7 +63,7 @@ struct CharTables *char_tables_new(const EncModel *m, const Tok *t)
         uint32_t one[3];
         if (n == 3 && lead3(s[0]) && cont(s[1]) && cont(s[2]) && enc_scan(m, bytes, 3, one) == 1) {
             if (!c) {
-                c = huge_alloc(sizeof *c);
+                c = xcalloc(1, sizeof *c);
                 memset(c->zxy, 0xff, sizeof c->zxy), memset(c->yzx, 0xff, sizeof c->yzx);
             }
             c->id[point(s)] = (uint16_t)id;

@@ -84,6 +84,7 @@ struct WalkTables *encmodel_walk(const EncModel *m);
 
 /* For tests: an encoder whose table has 2^bits entries of pieces. */
 TokEnc *tokenc_sized(const Tok *t, int bits);
-void *huge_alloc(size_t n);                     /* zeroed, on large pages if there are; free() */
+void *huge_alloc(size_t n);                     /* zeroed, on large pages if there are */
+void huge_free(void *p, size_t n);
 
 #endif

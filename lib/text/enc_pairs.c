@@ -86,7 +86,7 @@ void pairs_make(PairTable *m, const Tok *t)
     m->bucket_bits = m->bits - 3;
     size_t slots = (size_t)1 << m->bits;
     Making k = { .m = m, .merges = merges, .buckets = slots / 8 };
-    m->slot = huge_alloc(slots * sizeof *m->slot);
+    m->slot = xcalloc(slots, sizeof *m->slot);
     m->pilot = xcalloc(k.buckets, sizeof *m->pilot);
     k.mix = xreallocarray(NULL, merges, sizeof *k.mix);
     k.id = xreallocarray(NULL, merges, sizeof *k.id);

@@ -5,6 +5,8 @@
 #include "text/split.h"
 #include "text/utf8.h"
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,16 @@ const char *const special_names[SP_COUNT] = {
     "<|python_start|>", "<|python_end|>", "<|output_start|>", "<|output_end|>",
 };
 
+/* ---- pairs of tokens ------------------------------------------------------ */
+
+static size_t slots_for(size_t n)                       /* at least a third of them stay empty */
+{
+    size_t k = 1024;
+    while (k < n + n / 2)
+        k *= 2;
+    return k;
+}
+
 static size_t pair_home(const Tok *t, uint32_t a, uint32_t b)
 {
     uint64_t x = ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u;
@@ -20,17 +32,46 @@ static size_t pair_home(const Tok *t, uint32_t a, uint32_t b)
     return (x ^ x >> 32) & t->pair_mask;
 }
 
-PairSlot *tok_slot(const Tok *t, uint32_t a, uint32_t b)
+static PairSlot *find_pair(const Tok *t, PairSlot *pairs, uint32_t a, uint32_t b)
 {
     size_t i = pair_home(t, a, b);
-    while (t->pairs[i].id1 && (t->pairs[i].a != a || t->pairs[i].b != b))
+    while (pairs[i].id1 && (pairs[i].a != a || pairs[i].b != b))
         i = (i + 1) & t->pair_mask;
-    return &t->pairs[i];
+    return &pairs[i];
 }
 
-static uint32_t *id_slot(const Tok *t, const char *s, size_t n)
+/* The pairs of tok_put_plain(), when they are asked for: encoding has a better table of them. */
+static __attribute__((noinline)) PairSlot *make_pairs(const Tok *shared)
 {
-    size_t i = xxh3(s, n) & t->id_mask;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    Tok *t = (Tok *)(uintptr_t)shared;
+    pthread_mutex_lock(&lock);
+    PairSlot *pairs = atomic_load_explicit(&t->pairs, memory_order_relaxed);
+    if (!pairs) {
+        t->pair_mask = slots_for(t->merges) - 1;
+        pairs = xcalloc(t->pair_mask + 1, sizeof *pairs);
+        for (uint32_t k = 0; k < t->merges; k++) {
+            uint32_t a = t->pair[k][0], b = t->pair[k][1];
+            *find_pair(t, pairs, a, b) = (PairSlot){ a, b, 256 + k + 1, k };
+        }
+        t->npairs = t->merges;
+        atomic_store_explicit(&t->pairs, pairs, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return pairs;
+}
+
+PairSlot *tok_slot(const Tok *t, uint32_t a, uint32_t b)
+{
+    PairSlot *pairs = atomic_load_explicit(&t->pairs, memory_order_acquire);
+    if (!pairs)
+        pairs = make_pairs(t);
+    return find_pair(t, pairs, a, b);
+}
+
+static uint32_t *id_slot(const Tok *t, size_t home, const char *s, size_t n)
+{
+    size_t i = home & t->id_mask;
     for (uint32_t id; (id = t->ids[i]); i = (i + 1) & t->id_mask)
         if (t->span[id - 1].n == n && !memcmp(t->bytes.s + t->span[id - 1].at, s, n))
             break;
@@ -46,18 +87,10 @@ int tok_find(const Tok *t, const char *s, size_t n)
 {
     if (n == 0 || n > (size_t)t->max_len)
         return -1;
-    return (int)*id_slot(t, s, n) - 1;
+    return (int)*id_slot(t, xxh3(s, n), s, n) - 1;
 }
 
 /* ---- making --------------------------------------------------------------- */
-
-static size_t slots_for(size_t n)                       /* at least half of them stay empty */
-{
-    size_t k = 1024;
-    while (k < 2 * n)
-        k *= 2;
-    return k;
-}
 
 /* Memory follows the number of tokens: that is why ids may not be scattered at will. */
 Tok *tok_begin(const char *name, size_t tokens, uint64_t vocab)
@@ -75,8 +108,6 @@ Tok *tok_begin(const char *name, size_t tokens, uint64_t vocab)
     t->len = xcalloc(vocab + 1, sizeof *t->len);
     t->id_mask = slots_for(tokens) - 1;
     t->ids = xcalloc(t->id_mask + 1, sizeof *t->ids);
-    t->pair_mask = 1023;
-    t->pairs = xcalloc(t->pair_mask + 1, sizeof *t->pairs);
     for (int b = 0; b < 256; b++)
         t->byte_id[b] = -1;
     for (int k = 0; k < SP_COUNT; k++)
@@ -102,7 +133,7 @@ void tok_put(Tok *t, uint64_t id, const char *s, size_t n)
     if (t->bytes.n + n > TOK_MAX_BYTES)
         die("%s: the first %zu tokens have more than %d bytes in all", t->name, t->ordinary + 1,
             TOK_MAX_BYTES);
-    uint32_t *slot = id_slot(t, s, n);
+    uint32_t *slot = id_slot(t, xxh3(s, n), s, n);
     if (*slot)
         die("%s: tokens %" PRIu32 " and %" PRIu64 " have the same bytes", t->name, *slot - 1, id);
     put_bytes(t, id, s, n);
@@ -113,6 +144,86 @@ void tok_put(Tok *t, uint64_t id, const char *s, size_t n)
     if (n == 1)
         t->byte_id[(unsigned char)*s] = (int)id;
     t->ordinary++;
+}
+
+/* The bytes of ids 256 on, whose lengths are known. */
+static void join_all(Tok *t)
+{
+    char *to = t->bytes.s;
+    for (uint32_t id = 0, at = 0; id < t->ordinary; id++) {
+        uint32_t n = (uint32_t)t->len[id];
+        t->span[id] = (Span){ at, n };
+        if (id < 256) {
+            to[at] = (char)id;
+        } else {
+            const uint32_t *pair = t->pair[id - 256];
+            const Span *a = &t->span[pair[0]], *b = &t->span[pair[1]];
+            for (uint32_t i = 0; i < a->n; i++) to[at + i] = to[a->at + i];
+            for (uint32_t i = 0; i < b->n; i++) to[at + a->n + i] = to[b->at + i];
+        }
+        at += n;
+        if ((int)n > t->max_len)
+            t->max_len = (int)n;
+    }
+}
+
+/* Ids by their bytes; slots are asked for some tokens before they are looked at. */
+static void index_all(Tok *t)
+{
+    enum { AHEAD = 16 };
+    size_t home[AHEAD];
+    const char *s = t->bytes.s;
+    for (size_t next = 0, id = 0; id < t->ordinary; id++) {
+        for (; next < t->ordinary && next < id + AHEAD; next++) {
+            home[next % AHEAD] = xxh3(s + t->span[next].at, t->span[next].n);
+            __builtin_prefetch(&t->ids[home[next % AHEAD] & t->id_mask]);
+        }
+        uint32_t *slot = id_slot(t, home[id % AHEAD], s + t->span[id].at, t->span[id].n);
+        if (*slot)
+            die("%s: tokens %" PRIu32 " and %zu have the same bytes", t->name, *slot - 1, id);
+        *slot = (uint32_t)id + 1;
+    }
+}
+
+/* Lengths first: merges can double, so a small file may ask for more than there is room for. */
+static size_t measure(Tok *t)
+{
+    size_t sum = 256;
+    for (int b = 0; b < 256; b++)
+        t->len[b] = 1;
+    for (uint32_t id = 256; id < t->ordinary; id++) {
+        uint32_t a = t->pair[id - 256][0], b = t->pair[id - 256][1];
+        if (a >= id || b >= id)
+            die("%s: token %" PRIu32 " is made of %" PRIu32 " and %" PRIu32
+                ", and not both are older", t->name, id, a, b);
+        t->len[id] = t->len[a] + t->len[b];
+        if (t->len[id] > TOK_MAX_LEN)
+            die("%s: token %" PRIu32 " has %" PRId32 " bytes; at most %d are possible", t->name, id,
+                t->len[id], TOK_MAX_LEN);
+        sum += (size_t)t->len[id];
+        if (sum > TOK_MAX_BYTES)
+            die("%s: the first %" PRIu32 " tokens have more than %d bytes in all", t->name, id + 1,
+                TOK_MAX_BYTES);
+    }
+    return sum;
+}
+
+void tok_put_plain(Tok *t, const char *m, size_t merges)
+{
+    t->merges = merges;
+    t->ordinary = 256 + merges;
+    t->pair = xreallocarray(NULL, merges, sizeof *t->pair);
+    for (size_t k = 0; k < merges; k++)
+        t->pair[k][0] = get_u32(m + 8 * k), t->pair[k][1] = get_u32(m + 8 * k + 4);
+    for (int b = 0; b < 256; b++)
+        t->byte_id[b] = b;
+    size_t n = measure(t);
+    buf_reserve(&t->bytes, n);
+    t->bytes.n = n;
+    t->bytes.s[n] = 0;
+    join_all(t);
+    index_all(t);
+    t->whole = true;
 }
 
 void tok_put_special(Tok *t, uint64_t id, const char *s, size_t n)
@@ -146,27 +257,18 @@ static void more_pairs(Tok *t)
     PairSlot *old = t->pairs;
     size_t n = t->pair_mask + 1;
     t->pair_mask = 2 * n - 1;
-    t->pairs = xcalloc(2 * n, sizeof *t->pairs);
+    t->pairs = xcalloc(2 * n, sizeof *old);
     for (size_t i = 0; i < n; i++)
         if (old[i].id1)
             *tok_slot(t, old[i].a, old[i].b) = old[i];
     free(old);
 }
 
-void tok_expect_merges(Tok *t, size_t n)
-{
-    free(t->pairs);
-    t->pair_mask = slots_for(n) - 1;
-    t->pairs = xcalloc(t->pair_mask + 1, sizeof *t->pairs);
-    t->pair_cap = n;
-    t->pair = xreallocarray(NULL, n, sizeof *t->pair);
-}
-
 static void put_pair(Tok *t, uint32_t a, uint32_t b, uint32_t id, uint32_t rank)
 {
-    if (2 * t->npairs > t->pair_mask)
-        more_pairs(t);
     PairSlot *p = tok_slot(t, a, b);
+    if (2 * t->npairs > t->pair_mask)
+        more_pairs(t), p = tok_slot(t, a, b);
     if (p->id1)
         die("%s: merges %" PRIu32 " and %" PRIu32 " are of the same two tokens, %" PRIu32 " and %"
             PRIu32, t->name, p->rank, rank, a, b);
@@ -193,23 +295,20 @@ void tok_put_merge(Tok *t, uint32_t a, uint32_t b)
     if (id < 0)
         die("%s: merge %zu, of %" PRIu32 " and %" PRIu32 ", makes no token", t->name, t->merges, a,
             b);
-    tok_put_merge_of(t, a, b, (uint32_t)id);
-}
-
-void tok_put_merge_of(Tok *t, uint32_t a, uint32_t b, uint32_t id)
-{
     if (t->merges == t->pair_cap) {
         t->pair_cap = t->pair_cap ? 2 * t->pair_cap : 1024;
         t->pair = xreallocarray(t->pair, t->pair_cap, sizeof *t->pair);
     }
-    put_pair(t, a, b, id, (uint32_t)t->merges);
-    t->out_of_order = t->out_of_order || id != 256 + t->merges || a >= id || b >= id;
+    put_pair(t, a, b, (uint32_t)id, (uint32_t)t->merges);
+    t->out_of_order = t->out_of_order || (size_t)id != 256 + t->merges || a >= (uint32_t)id ||
+                      b >= (uint32_t)id;
     t->pair[t->merges][0] = a, t->pair[t->merges++][1] = b;
 }
 
 void tok_merge_by_rank(Tok *t)
 {
-    memset(t->pairs, 0, (t->pair_mask + 1) * sizeof *t->pairs);
+    free(t->pairs);
+    t->pairs = NULL;
     t->merges = t->npairs = 0;
     t->by_rank = t->whole = true;
     if (t->max_len > TOK_MAX_UNREACHED)

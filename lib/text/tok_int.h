@@ -24,7 +24,8 @@ struct Tok {
     int byte_id[256];
     int special[SP_COUNT];
     uint32_t (*pair)[2]; size_t merges, pair_cap;       /* in the order of rank */
-    PairSlot *pairs; size_t npairs, pair_mask;          /* slots - 1: 2^k - 1 */
+    PairSlot *_Atomic pairs;    /* NULL until the first is asked for */
+    size_t npairs, pair_mask;   /* slots - 1: 2^k - 1 */
     uint32_t *ids; size_t id_mask;                      /* by bytes: id + 1, 0 is empty */
     bool by_rank;               /* any two tokens merge whose bytes are a token's; rank = its id */
     bool whole;                 /* a piece that is a token is that token */
@@ -37,13 +38,13 @@ struct Tok {
 };
 
 Tok *tok_begin(const char *name, size_t tokens, uint64_t vocab);       /* at most `tokens` come */
-void tok_expect_merges(Tok *t, size_t n);               /* room for them; before the first */
 void tok_put(Tok *t, uint64_t id, const char *s, size_t n);
 void tok_put_special(Tok *t, uint64_t id, const char *s, size_t n);
 /* The pattern's kind must be known; portable: see split_other.h. */
 void tok_put_pattern(Tok *t, const char *s, size_t n, bool portable);
 void tok_put_merge(Tok *t, uint32_t a, uint32_t b);     /* makes the token with the bytes of both */
-void tok_put_merge_of(Tok *t, uint32_t a, uint32_t b, uint32_t id);     /* known to be that token */
+/* Instead, before all else: 256 bytes and m, pairs of two u32, the tokens 256 on. */
+void tok_put_plain(Tok *t, const char *m, size_t merges);
 void tok_merge_by_rank(Tok *t);         /* by every split of every token; drops merges so far */
 Tok *tok_end(Tok *t);                                   /* returns t */
 

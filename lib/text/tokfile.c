@@ -79,53 +79,11 @@ void tok_save(const Tok *t, const char *path)
 
 /* ---- version 1: merges only ----------------------------------------------- */
 
-/* Lengths first: merges can double, so a small file may ask for more than there is room for. */
-static void measure(const char *name, const char *m, size_t merges)
-{
-    uint32_t *len = xreallocarray(NULL, 256 + merges, sizeof *len);
-    size_t sum = 256;
-    for (uint32_t id = 0; id < 256 + merges; id++) {
-        len[id] = 1;
-        if (id < 256)
-            continue;
-        size_t at = 8 * (size_t)(id - 256);
-        uint32_t a = get_u32(m + at), b = get_u32(m + at + 4);
-        if (a >= id || b >= id)
-            die("%s: token %" PRIu32 " is made of %" PRIu32 " and %" PRIu32
-                ", and not both are older", name, id, a, b);
-        len[id] = len[a] + len[b];
-        if (len[id] > TOK_MAX_LEN)
-            die("%s: token %" PRIu32 " has %" PRIu32 " bytes; at most %d are possible", name, id,
-                len[id], TOK_MAX_LEN);
-        sum += len[id];
-        if (sum > TOK_MAX_BYTES)
-            die("%s: the first %" PRIu32 " tokens have more than %d bytes in all", name, id + 1,
-                TOK_MAX_BYTES);
-    }
-    free(len);
-}
-
 Tok *tok_of_pairs(const char *name, const char *m, size_t merges, size_t specials)
 {
-    measure(name, m, merges);
     Tok *t = tok_begin(name, 256 + merges + specials, 256 + merges + specials);
-    Buf s = {0};
-    tok_expect_merges(t, merges);
-    for (int i = 0; i < 256; i++) {
-        char c = (char)i;
-        tok_put(t, (uint64_t)i, &c, 1);
-    }
-    for (size_t k = 0; k < merges; k++) {
-        uint32_t a = get_u32(m + 8 * k), b = get_u32(m + 8 * k + 4);
-        buf_clear(&s);
-        buf_add(&s, t->bytes.s + t->span[a].at, t->span[a].n);
-        buf_add(&s, t->bytes.s + t->span[b].at, t->span[b].n);
-        tok_put(t, 256 + k, s.s, s.n);
-        tok_put_merge_of(t, a, b, (uint32_t)(256 + k));
-    }
-    t->whole = true;
+    tok_put_plain(t, m, merges);
     tok_put_pattern(t, split_pattern, strlen(split_pattern), false);
-    buf_free(&s);
     return t;
 }
 
