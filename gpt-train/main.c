@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static Arena keep;                      /* program: what came from state.json */
@@ -19,6 +20,11 @@ static void check_output(void)
         die("%s: holds a model already: go on with --resume, or overwrite it with --force",
             opt.out);
     if (!there && opt.resume) die("%s: nothing to resume: no model here", opt.out);
+    struct stat st;
+    if (opt.metrics && !opt.resume && !opt.force && !stat(opt.metrics, &st) &&
+        S_ISREG(st.st_mode) && st.st_size > 0)
+        die("%s: is there already: give --metrics another name, or overwrite it with --force",
+            opt.metrics);
 }
 
 static void lock_output(void)
@@ -177,17 +183,6 @@ static void open_data(Run *r, const Json *state, const char *file, const Config 
     else data_watch(r->train, 0);
 }
 
-static void freeze(Model *m)
-{
-    int left = m->nparam;
-    for (int i = 0; i < opt.freeze.n; i++)
-        if (!model_freeze(m, opt.freeze.s[i]))
-            die_usage("--freeze: '%s' matches no tensor", opt.freeze.s[i]);
-    for (int i = 0; i < m->nparam; i++) left -= m->param[i].frozen;
-    if (left == 0) die_usage("--freeze: nothing is left to train");
-    if (left < m->nparam) note(1, "%d of %d tensors are frozen", m->nparam - left, m->nparam);
-}
-
 /* Weights and optimizer: from the run, from --init, or new. */
 static void open_model(Run *r)
 {
@@ -198,7 +193,8 @@ static void open_model(Run *r)
         r->m = model_new(r->ops, &r->plan.cfg, 1);
         model_init(r->m, (uint64_t)opt.seed);
     }
-    freeze(r->m);
+    int frozen = plan_freeze(r->m);
+    if (frozen) note(1, "%d of %d tensors are frozen", frozen, r->m->nparam);
     r->o = optim_new(r->m, &r->plan.os);
     if (opt.sft && !opt.resume) sft_warm(r);
     if (!opt.resume) return;
@@ -261,6 +257,7 @@ static int train(void)
     plan_count(&r.plan);
     say_plan(&r);
     if (!opt.resume) lock_output();
+    r.over = opt.force;
     open_model(&r);
     run_buffers(&r);
     mlog_open(&r.log, opt.metrics, opt.resume ? r.st.step : -1);

@@ -26,6 +26,26 @@ static void sizes(Plan *p, int64_t batch)
     auto_sizes(&p->a);
 }
 
+/* A horizon that only the dial set, and data so small that it would be taken more than EPOCHS times:
+ * then it is taken EPOCHS times, in EPOCH_STEPS steps each or more. (Up to about 4 epochs are worth
+ * nearly as much as new data, beyond 16 hardly anything: Muennighoff et al. 2023.) Returns the
+ * number of epochs to plan for, 0: the dial's tokens. */
+#define EPOCHS 8
+#define EPOCH_STEPS 64
+static double fit_small_data(Plan *p, uint64_t data_rows)
+{
+    double tokens = (double)data_rows * p->cfg.T, times = (double)p->a.target_tokens / tokens;
+    int chosen = opt.steps || opt.epochs > 0 || opt.tokens || opt.target_flops > 0 ||
+                 opt.hours > 0 || opt_given("ratio") || opt.rescan;
+    if (chosen || !data_rows || times <= EPOCHS) return opt.epochs;
+    int64_t batch = p->a.total_batch;
+    while (!opt.total_batch && batch > 1 && (double)batch * EPOCH_STEPS > tokens) batch /= 2;
+    if (batch != p->a.total_batch) sizes(p, batch);
+    note(1, "the data has %.0f tokens, which the dial's horizon would take %.0f times: planned are "
+         "%d (see --epochs, --ratio)", tokens, times, EPOCHS);
+    return EPOCHS;
+}
+
 static int64_t nearest_multiple(int64_t x, int64_t of)
 {
     int64_t k = (x + of / 2) / of;
@@ -91,11 +111,11 @@ void plan_horizon(Plan *p, int64_t steps)
         p->a.total_tokens = INT64_MAX;
 }
 
-/* As many steps as take each row --epochs times. The last may take some once more, from the
+/* As many steps as take each row `epochs` times. The last may take some once more, from the
  * beginning of the next epoch. */
-static void fit_epochs(Plan *p, uint64_t data_rows)
+static void fit_epochs(Plan *p, double epochs, uint64_t data_rows)
 {
-    double steps = ceil(opt.epochs * (double)data_rows / (double)p->rows);
+    double steps = ceil(epochs * (double)data_rows / (double)p->rows);
     if (!data_rows) die_usage("--epochs: of what? give --train ROWS");
     p->a.steps = steps < (double)SCHED_OPEN ? (int64_t)steps : SCHED_OPEN;
     if (__builtin_mul_overflow(p->a.total_batch, p->a.steps, &p->a.total_tokens))
@@ -108,8 +128,9 @@ void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
     const char *bad = config_check(cfg);
     if (bad) die_usage("no such model: %s", bad);
     sizes(p, opt.total_batch);
+    double epochs = fit_small_data(p, data_rows);
     fit_batch(p);
-    if (opt.epochs > 0) fit_epochs(p, data_rows);
+    if (epochs > 0) fit_epochs(p, epochs, data_rows);
     if (p->a.steps < 1)
         die_usage("the horizon is less than one step of %" PRId64
                   " tokens: give --steps or a smaller --total-batch-size",
@@ -139,9 +160,20 @@ void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
     if (!opt.eval_tokens) opt.eval_tokens = 8 * p->a.total_batch;
 }
 
+int plan_freeze(Model *m)
+{
+    int frozen = 0;
+    for (int i = 0; i < opt.freeze.n; i++)
+        if (!model_freeze(m, opt.freeze.s[i]))
+            die_usage("--freeze: '%s' matches no tensor", opt.freeze.s[i]);
+    for (int i = 0; i < m->nparam; i++) frozen += m->param[i].frozen;
+    if (frozen == m->nparam) die_usage("--freeze: nothing is left to train");
+    return frozen;
+}
+
 /* Besides what a model asks for: code, tables, the tokenizer, and the back-end's scratch, above all
  * the packed blocks of a product. As measured; it hardly depends on sizes. */
-#define PROGRAM_BYTES 9e6
+#define PROGRAM_BYTES 11e6
 
 /* One micro-batch and one optimizer step on a back-end that only adds up. */
 void plan_count(Plan *p)
@@ -150,6 +182,7 @@ void plan_count(Plan *p)
     const Ops *ops = ops_count(&n, opt.dtype);
     int N = p->B * p->cfg.T;
     Model *m = model_new(ops, &p->cfg, 1);
+    plan_freeze(m);
     p->mem_weights = (double)m->n * sizeof(real) +
                      (m->c == (Act *)m->w ? 0 : (double)m->n * (double)ops->act_size);
     p->mem_grads = (double)m->n * sizeof(real);
@@ -161,7 +194,7 @@ void plan_count(Plan *p)
     tape_init(&t, ops);
     t.on = 1;
     t.recompute = opt.recompute;
-    Var *h = model_forward(m, &t, x, p->B, p->cfg.T, NULL);
+    Var *h = model_forward_docs(m, &t, x, opt.doc_mask ? x : NULL, p->B, p->cfg.T);
     model_loss(m, &t, h, y, NULL, N, loss, 1);
     tape_backward(&t);
     p->flops_fwd = n.flops_fwd;

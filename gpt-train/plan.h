@@ -26,6 +26,7 @@ typedef struct Plan {
 void plan_make(Plan *p, const Config *cfg, uint64_t data_rows);
 void plan_horizon(Plan *p, int64_t steps);      /* an open plan's number of steps, measured */
 void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */
+int plan_freeze(Model *m);          /* by --freeze; how many tensors. Exit 2 if it makes no sense */
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT]);       /* parameters per group */
 extern const char *const group_name[PG_COUNT];
 

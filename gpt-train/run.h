@@ -44,6 +44,7 @@ typedef struct Run {
     Model *m; Optim *o;
     Tok *tok; int has_tok;          /* the directory holds it already */
     int64_t saved;                  /* step of the checkpoint there; -1: none of this run */
+    int over;                       /* --force: an earlier run is there, and not yet overwritten */
     int unsaved;                    /* it lacks an evaluation made since, of the same step */
     Data *train, *val;              /* val NULL: none */
     Tape tape;

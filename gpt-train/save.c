@@ -5,11 +5,20 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* --force: what was kept of the run that was here belongs to its checkpoint, and goes when that is
+ * about to be replaced; before it, lest a kill in between leaves them to the new one. */
+static void forget_older(Run *r)
+{
+    if (r->over && ckpt_forget(opt.out)) r->failed_saves++;
+    r->over = 0;
+}
+
 int run_save(Run *r)
 {
     Buf state = {0}, clock = {0}, tok = {0};
     data_look(r->train);                /* nothing learnt from damaged rows is kept */
     health_weights(r);
+    forget_older(r);
     state_json(r, &state);
     clock_json(r, &clock);
     /* The tokenizer goes in with the first save, from memory: its file may be gone by then. */
@@ -33,8 +42,9 @@ int run_save(Run *r)
 
 void run_save_best(Run *r)
 {
-    char *dir = xasprintf("%s/best", opt.out);
+    char *dir = xasprintf("%s/" CKPT_BEST, opt.out);
     Buf tok = {0};
+    forget_older(r);
     tok_print(r->tok, &tok);
     real *w = run_mean_on(r);                   /* what was evaluated */
     int bad = ckpt_save(dir, r->m, NULL, &tok, NULL, NULL);

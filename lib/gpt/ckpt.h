@@ -31,8 +31,12 @@ int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
               const char *state_json, const char *clock_json);
 /* The checkpoint in dir under a second name, dir/step-NNNNNN: a model directory of its own, of hard
  * links (copies where there are none). Only when it is whole, all but the last n up to this step
- * are removed. 0, or -1 with the reason told. Under ckpt_lock(dir). */
+ * are removed. A folder that holds anything else is nobody's business here: it is neither counted,
+ * removed nor replaced. 0, or -1 with the reason told. Under ckpt_lock(dir). */
 int ckpt_keep(const char *dir, int64_t step, int n);
+/* Removes all of these, and dir/best: what they were kept of is to be overwritten. 0 or -1. */
+int ckpt_forget(const char *dir);
+#define CKPT_BEST "best"
 
 /* Path (malloced) of the committed version of dir/name, through an unfinished journal; NULL if the
  * checkpoint has no such file. */

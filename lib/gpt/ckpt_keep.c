@@ -35,17 +35,48 @@ static void name_of(char out[48], int64_t step, const char *suffix)
     snprintf(out, 48, PREFIX "%06" PRId64 "%s", step, suffix);
 }
 
-/* The files of a checkpoint and the folder, unless the user has put something else into it. */
+/* Is there anything but the files of a checkpoint? The user put it there, or another run has gone on
+ * in this place. */
+static bool has_more(int fd)
+{
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), more = 0;
+    DIR *d = again < 0 ? NULL : fdopendir(again);
+    if (!d) return true;
+    for (struct dirent *e; !more && (e = readdir(d)); ) {
+        int i = 0;
+        while (i < F_COUNT && strcmp(e->d_name, ckpt_name[i])) i++;
+        more = i == F_COUNT && strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+               strcmp(e->d_name, CKPT_LOCK);
+    }
+    closedir(d);
+    return more;
+}
+
+/* The files of a checkpoint and the folder. One that has more in it is left alone; so is what is no
+ * folder. */
 static int remove_dir(int parent, const char *name)
 {
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
-    if (fd < 0) return errno == ENOENT ? 0 : -1;
+    if (fd < 0) return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+    if (has_more(fd)) {
+        close(fd);
+        return 0;
+    }
     for (int i = 0; i < F_COUNT && !r; i++)
         r = ckpt_step() || (unlinkat(fd, ckpt_name[i], 0) && errno != ENOENT) ? -1 : 0;
     if (!r && unlinkat(fd, CKPT_LOCK, 0) && errno != ENOENT) r = -1;
     close(fd);
     if (r || ckpt_step()) return -1;
     return unlinkat(parent, name, AT_REMOVEDIR) && errno != ENOTEMPTY && errno != EEXIST ? -1 : 0;
+}
+
+/* Is what is named so in the folder more than a checkpoint? */
+static bool is_taken(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool taken = fd < 0 ? errno != ENOENT : has_more(fd);
+    if (fd >= 0) close(fd);
+    return taken;
 }
 
 static int copy_bytes(int to, int from)
@@ -103,6 +134,7 @@ static int make(const char *dir, int parent, int64_t step)
     if (fd >= 0) close(fd);
     errno = err;
     if (r) return -1;
+    if (is_taken(parent, whole)) return remove_dir(parent, name);
     if (remove_dir(parent, whole)) return -1;       /* the same step, kept before a resume */
     return ckpt_step() || renameat(parent, name, parent, whole) || fsync(parent) ? -1 : 0;
 }
@@ -113,27 +145,37 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Waste, and of the checkpoints up to `step` all but the last n. Those of later steps are not of
- * this run's past: they stay. */
-static int prune(int parent, int64_t step, int n)
+/* Waste goes; the kept checkpoints up to `step` that are nothing but that into *kept, how many. */
+static int list_kept(int parent, int64_t step, int64_t **kept, size_t *count)
 {
     int again = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     DIR *d = again < 0 ? NULL : fdopendir(again);
+    size_t cap = 0;
+    *kept = NULL;
+    *count = 0;
     if (!d) return -1;
-    int64_t *kept = NULL;
-    size_t count = 0, cap = 0;
     for (struct dirent *e; (e = readdir(d)); ) {
         bool waste;
         int64_t s = step_in(e->d_name, &waste);
         if (s < 0) continue;
         if (waste) { r |= remove_dir(parent, e->d_name); continue; }
-        if (s > step) continue;
-        if (count == cap) kept = xreallocarray(kept, cap = cap ? 2 * cap : 16, sizeof *kept);
-        kept[count++] = s;
+        if (s > step || is_taken(parent, e->d_name)) continue;
+        if (*count == cap) *kept = xreallocarray(*kept, cap = cap ? 2 * cap : 16, sizeof **kept);
+        (*kept)[(*count)++] = s;
     }
     closedir(d);
+    return r;
+}
+
+/* Of the checkpoints up to `step` all but the last n. Those of later steps are not of this run's
+ * past: they stay. */
+static int prune(int parent, int64_t step, size_t n)
+{
+    int64_t *kept;
+    size_t count;
+    int r = list_kept(parent, step, &kept, &count);
     if (count) qsort(kept, count, sizeof *kept, newest_first);
-    for (size_t i = (size_t)n; i < count && !r; i++) {
+    for (size_t i = n; i < count && !r; i++) {
         char name[48], waste[48];
         name_of(name, kept[i], "");
         name_of(waste, kept[i], WASTE);
@@ -143,10 +185,19 @@ static int prune(int parent, int64_t step, int n)
     return r ? -1 : 0;
 }
 
+int ckpt_forget(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r = fd < 0 || prune(fd, INT64_MAX, 0) || remove_dir(fd, CKPT_BEST) ? -1 : 0;
+    if (r) note(0, "%s: the checkpoints of an earlier run cannot be removed:", dir);
+    if (fd >= 0) close(fd);
+    return r;
+}
+
 int ckpt_keep(const char *dir, int64_t step, int n)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = fd < 0 || make(dir, fd, step) || prune(fd, step, n) ? -1 : 0;
+    int r = fd < 0 || make(dir, fd, step) || prune(fd, step, (size_t)n) ? -1 : 0;
     if (r) {
         char *path = xasprintf("%s/" PREFIX "%06" PRId64, dir, step);
         note(0, "%s: not kept:", path);

@@ -60,12 +60,11 @@ static size_t act_bytes(const Tape *t, int64_t n)
 static Act *take(Tape *t, int64_t n)
 {
     TapeArray *best = NULL;
-    for (TapeArray *a = t->array + t->narray; a-- > t->array;)
-        if (!a->used && a->n >= n && (!t->on || a->n / 2 <= n) && (!best || a->n < best->n)) {
+    for (int i = t->narray; i-- > 0 && !(best && best->n == n);) {
+        TapeArray *a = &t->array[i];
+        if (!a->used && a->n >= n && (!t->on || a->n / 2 <= n) && (!best || a->n < best->n))
             best = a;
-            if (a->n == n)
-                break;
-        }
+    }
     if (!best) {
         t->array = grow(t->array, t->narray, &t->caparray, sizeof *t->array);
         best = &t->array[t->narray++];

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,7 +147,40 @@ struct Rows {
     RowHead head;
     size_t bytes;               /* of a row */
     uint64_t per_block, blocks;
+    struct Rows *next;          /* of those that are open */
 };
+
+/* ---- a shard that is cut short while it is mapped, or whose disk fails: a read of it is SIGBUS */
+
+static Rows *opened;
+
+/* The fault is one of our own reads, so die() is as good here as there. */
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    const uint8_t *at = info->si_addr;
+    for (const Rows *f = opened; f; f = f->next)
+        if (at >= f->map && (uint64_t)(at - f->map) < f->size)
+            die("%s: byte %llu cannot be read any more: the file was cut short, or its disk failed",
+                f->name, (ull)(at - f->map));
+    signal(sig, SIG_DFL);       /* not ours: the read is tried again, and ends the process */
+}
+
+static void watch(Rows *f)
+{
+    struct sigaction act = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
+    sigemptyset(&act.sa_mask);
+    if (!opened) sigaction(SIGBUS, &act, NULL);
+    f->next = opened;
+    opened = f;
+}
+
+static void unwatch(const Rows *f)
+{
+    Rows **p = &opened;
+    while (*p != f) p = &(*p)->next;
+    *p = f->next;
+}
 
 static const uint8_t *map_file(const char *path, uint64_t *size)
 {
@@ -219,6 +253,7 @@ Rows *rows_open(const char *path, RowHead *h)
     Rows *f = xcalloc(1, sizeof *f);
     f->name = xstrdup(path);
     f->map = map_file(path, &f->size);
+    watch(f);
     head_get(f);
     foot_get(f);
     *h = f->head;
@@ -310,6 +345,7 @@ void rows_verify(const Rows *f)
 void rows_unmap(Rows *f)
 {
     if (!f) return;
+    unwatch(f);
     munmap((void *)(uintptr_t)f->map, (size_t)f->size);
     free(f->name);
     free(f);

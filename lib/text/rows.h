@@ -3,7 +3,9 @@
  * A shard holds `rows` rows of T+1 tokens (u16 or u32) and, if it has masks, T+1 mask bits each;
  * XXH3 per block of rows and a trailer. Any row is one seek away. rows_open() checks the header,
  * the trailer and the file's size and dies "FILE: why" if they do not agree; rows_verify() reads
- * everything and checks the block hashes. */
+ * everything and checks the block hashes. A file that is cut short while it is mapped ends the
+ * program with a message at the next read beyond its end (SIGBUS is handled here). Shards are opened
+ * and unmapped by one thread. */
 #ifndef TEXT_ROWS_H
 #define TEXT_ROWS_H
 #include "text/tokens.h"

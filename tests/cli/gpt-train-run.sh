@@ -4,7 +4,9 @@
 i=0; while [ $i -lt 60 ]; do echo "{\"text\": \"line $i: the cat sat on mat $((i * 7 % 13)), and the dog did not.\"}"; i=$((i+1)); done >"$dir/docs.jsonl"
 cd "$dir" || exit 1
 bpe-train -q -v 300 -o a.tok docs.jsonl && tok-encode -q -t a.tok docs.jsonl | pack-rows -q -T 32 -o a.rows || exit 1
-base="gpt-train -q -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 --total-batch-size 64 -t a.tok --train a.rows"
+size="--depth 2 --aspect-ratio 16 --head-dim 16 -t a.tok --train a.rows"
+base0="gpt-train -q -j 1 $size"
+base="$base0 --total-batch-size 64"
 names() { (cd "$1" && ls -d step-* best 2>/dev/null | tr '\n' ' '); }
 same() { diff -r -x clock.json -x status.json "$1" "$2"; }
 field() { sed -n "s/^  \"$2\": \([^,]*\),*\$/\1/p" "$1"; }
@@ -22,6 +24,19 @@ is "  with the best bpb on record" "grep -o '\"bpb\": [0-9.]*' best.json | cut -
 is "  which is the least of the metrics" "grep '\"loss\"' m.jsonl | sed -n 's/.*\"val_bpb\": \([0-9.]*\).*/\1/p' | sort -n | head -n 1" "$best"
 says 1 "weights only" "the best is nothing to resume" "gpt-train -q --resume -o m/best"
 says 0 "--keep-best: no --val" "no validation, no best" "gpt-train -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 --total-batch-size 64 -t a.tok --train a.rows --steps 1 --keep-best -o nob >/dev/null"
+
+# ---- over an older run
+cp -r m over; rm -r over/step-000006; mkdir over/step-000004; touch over/step-000004/notes
+says 1 "holds a model already" "a run over another one is refused" "$base --steps 3 --metrics none.jsonl -o over"
+ok "  and leaves all there" "[ \"\$(names over)\" = 'best step-000004 step-000008 step-000010 ' ] && [ ! -e none.jsonl ]"
+says 1 "m.jsonl: is there already" "so is one over another's metrics" "$base --steps 3 --metrics m.jsonl -o over2"
+ok "--force" "cp m.jsonl o.jsonl; $base --steps 3 --stop-at 1 --keep 2 --force --metrics o.jsonl -o over"
+is "  takes away what was kept of the older run, and no more" "names over" "step-000001 step-000004 "
+ok "  which a new one is equal to" "$base --steps 3 --stop-at 1 --keep 2 --metrics o2.jsonl -o over2; rm -r over/step-000004; diff -r -x clock.json -x status.json -x state.json over over2"
+ok "  and so are its metrics" "[ \$(grep -c '\"loss\"' o.jsonl) = 1 ]"
+cp -r m over3
+says 1 "the horizon is" "--force with a mistake takes away nothing" "! $base --force --tokens 3 -o over3 2>&1 | grep 'the horizon is' >&2"
+is "  indeed" "names over3" "$(names m)"
 
 # ---- SIGUSR1
 : >u.jsonl
@@ -67,6 +82,27 @@ is "  indeed" "cat notes.txt" "not metrics"
 is "to a pipe" "mkfifo p; cat p >got & $base --steps 2 --metrics p -o pp; wait; steps got" "1 2 "
 says 1 "/dev/full: cannot write" "to a full disk" "$base --steps 2 --metrics /dev/full -o fd"
 ok "  the run is saved" "[ -s fd/model.safetensors ]"
+
+# ---- the plan is what the run does
+planned="$size --val a.rows --keep 2 --doc-mask --ema 0.9 --freeze transformer.h.0.attn.* --schedule cosine --clip-norm 1 --recompute --sample-prompt x"
+for o in "--steps 3 --total-batch-size 64" "--total-batch-size 64" "--epochs 2.5 -B 1" "" "--tokens 500 --total-batch-size 64 --dtype bf16"; do
+    gpt-train -q -j 1 $planned $o --dry-run --json | jq -S "if . then . else error end" >dry.json
+    gpt-train -q -j 1 $planned $o --stop-at 1 -o as --force >as.jsonl
+    is "planned = done: ${o:-the depth alone}" "head -n 1 as.jsonl | jq -S '.config | del(.start_step, .tokenizer, .device, .dtype, .threads, .version)' | diff - dry.json; wc -l <dry.json | awk '{ print (\$1 > 50) }'" 1
+    is "  and kept" "jq -S .options as/state.json" "$(jq -S .options dry.json)"
+done
+
+# ---- data too small for the dial's horizon: eight epochs in 64 steps or more each
+dial() { gpt-train --dry-run --json $size "$@" 2>dial.err | jq -c "[(.steps * .total_batch / 32 / .data_rows | round), .total_batch]"; }
+rows=$(gpt-train --dry-run --json $size | jq .data_rows)
+batch=$(awk -v t=$((rows * 32)) 'BEGIN { b = 32; while (b * 128 <= t) b *= 2; print b }')
+is "small data: $rows rows" "dial" "[8,$batch]"
+ok "  is told" "grep -q 'planned are 8' dial.err"
+is "  a batch of one's own stays" "dial --total-batch-size 256" "[8,256]"
+for h in "--ratio 12" "--steps 100" "--epochs 3" "--target-flops 1e12"; do
+    ok "  a horizon of one's own stays: $h" "[ \"\$(dial $h)\" != '[8,$batch]' ] && [ ! -s dial.err ]"
+done
+is "  a resume keeps to the plan" "$base0 --stop-at 2 --metrics /dev/null -o dial; gpt-train -q -j 1 --resume --stop-at 3 --metrics - -o dial | head -n 1 | jq '.config | [(.steps * .total_batch / 32 / .data_rows | round), .total_batch] == [8, $batch]'" true
 
 # ---- horizons and schedules
 dry() { gpt-train --dry-run --json --depth 2 --aspect-ratio 16 --head-dim 16 --total-batch-size 64 -t a.tok --train a.rows "$@"; }

@@ -52,4 +52,15 @@ says 1 "c.rows: rows 0 to" "--verify finds a damaged shard before the run" "gpt-
 ok "  of which nothing is there" "! [ -e $dir/v/model.safetensors ]"
 says 1 "(block 0: its hash differs)" "without it, the run ends when the thread has found it" "timeout 60 gpt-train $worse -o $dir/v >/dev/null"
 ok "  and nothing was saved" "! [ -e $dir/v/model.safetensors ]"
+
+# a shard cut short under a running program
+awk 'BEGIN { for (i = 0; i < 3000; i++) print "{\"text\": \"" i ": the cat sat on the mat, and the dog did not.\"}" }' | tok-encode -q -t "$dir/a.tok" | pack-rows -q -T 24 -o "$dir/long.rows"
+cut_short() {
+    : >"$dir/cut.jsonl"
+    gpt-train -q -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 -t "$dir/a.tok" --total-batch-size 48 --steps 100000 --train "$dir/long.rows" -o "$dir/cut" >>"$dir/cut.jsonl" & p=$!
+    while [ "$(wc -l <"$dir/cut.jsonl")" -lt 3 ]; do sleep 0.05; done
+    truncate -s 100 "$dir/long.rows"
+    wait $p
+}
+says 1 "long.rows: byte" "a shard cut short while it is read ends the run, by name" cut_short
 finish

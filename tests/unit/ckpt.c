@@ -442,8 +442,7 @@ static int kept(const char *dir, const char *name)
 
 static void keeping(void)
 {
-    char *dir = in(root, "keep"), *other = in(dir, "step-000002/mine"),
-         *moved = in(dir, "step-000002.new/mine");
+    char *dir = in(root, "keep"), *other = in(dir, "step-000002/mine");
     int good = 1;
     for (int v = 1; v <= 4; v++) {
         good &= !save(dir, v, 1) && !ckpt_keep(dir, v, 2);
@@ -451,15 +450,22 @@ static void keeping(void)
     }
     ok(good && kept(dir, "step-000004") == 4 && kept(dir, "step-000003") == 3, "the last two stay");
     ok(kept(dir, "step-000001") == -1, "an older one goes");
-    ok(kept(dir, "step-000002") == -1 && !access(moved, F_OK),
-       "a file of the user's in it stays");
+    ok(kept(dir, "step-000002") == 2 && !access(other, F_OK),
+       "one with a file of the user's in it is left as it is");
     ok(!save(dir, 3, 1) && !ckpt_keep(dir, 3, 1) && kept(dir, "step-000004") == 4 &&
        kept(dir, "step-000003") == 3, "a later step than this one is left alone");
     char *sub = in(dir, "step-000003");
     ok(!save(sub, 1, 1) && kept(dir, "step-000003") == 1 && kept(dir, ".") == 3,
        "a save in a kept one changes that alone");
+    ok(!save(dir, 2, 1) && !ckpt_keep(dir, 2, 9) && kept(dir, "step-000002") == 2 &&
+       !access(other, F_OK), "nor is it replaced");
+    char *best = in(dir, CKPT_BEST), *foreign = in(dir, "step-123");
+    write_text(foreign, "x");
+    ok(!save(best, 4, 0) && !ckpt_forget(dir) && kept(dir, ".") == 2, "all are forgotten but the newest");
+    ok(access(best, F_OK) && kept(dir, "step-000003") == -1 && kept(dir, "step-000004") == -1 &&
+       kept(dir, "step-000002") == 2 && !access(foreign, F_OK), "and what is not all ours");
     wipe(dir);
-    free(dir); free(other); free(moved); free(sub);
+    free(dir); free(other); free(sub); free(best); free(foreign);
 }
 
 static int keep_killed(const char *dir, int64_t step, int n, int k)

@@ -1,5 +1,6 @@
 /* The memory that gpt-train --dry-run plans is what a run takes at most: within 5 % of its peak
- * resident size, at several depths, batches and with recomputation. Both programs come from PATH. */
+ * resident size, at several depths and batches, with recomputation, --doc-mask and
+ * --freeze. Both programs come from PATH. */
 #include "text/rows.h"
 #include "tap.h"
 #include <math.h>
@@ -93,6 +94,9 @@ int main(void)
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048");
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 --recompute");
     compare("--depth 8 --aspect-ratio 24 --head-dim 32 -B 2 --total-batch-size 1024");
+    compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 --doc-mask");
+    compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 "
+            "--freeze 'transformer.h.[0-2].*' --freeze '*.wte.*' --freeze 'value_embeds.*'");
     tok_free(tok);
     free(tok_path);
     char *rm = xasprintf("rm -rf %s", dir);
