@@ -68,12 +68,22 @@ void parquet_close(Parquet *p)
 
 /* ---- structure */
 
+static PqLeaf *first_leaf(Parquet *p, int i)
+{
+    return &p->leaf[p->node[i].leaf];
+}
+
+static void check_row(const Parquet *p, const PqLeaf *l, const Buf *out)
+{
+    if (out->n > p->limit) pq_bad(p, l, "a row of more than 48 MB, which is not supported");
+}
+
 /* The value at hand of leaf l, which stands at repetition level rep of what is being built. */
 static void value(Parquet *p, PqLeaf *l, int rep, Buf *out)
 {
     const PqNode *n = &p->node[l->node];
     if (l->done || l->rep != rep) pq_bad(p, l, "damaged: columns of different length");
-    if (out->n > p->limit) pq_bad(p, l, "a row of more than 48 MB, which is not supported");
+    check_row(p, l, out);
     if (l->def < n->max_def - (n->repetition == PQ_OPTIONAL))
         pq_bad(p, l, "damaged: columns of different length");
     if (l->def < n->max_def) buf_str(out, "null");
@@ -83,16 +93,12 @@ static void value(Parquet *p, PqLeaf *l, int rep, Buf *out)
 
 static void put(Parquet *p, int i, int rep, Buf *out);
 
-static PqLeaf *first_leaf(Parquet *p, int i)
-{
-    return &p->leaf[p->node[i].leaf];
-}
-
 /* Node i is not there, although what it is in is: every column below must say the same. */
 static void nothing(Parquet *p, int i, int rep, const char *as, Buf *out)
 {
     const PqNode *n = &p->node[i];
     int def = n->max_def - 1;
+    check_row(p, first_leaf(p, i), out);
     for (int k = n->leaf; k < n->leaf + n->leaves; k++) {
         PqLeaf *l = &p->leaf[k];
         if (l->done || l->rep != rep || l->def != def)
