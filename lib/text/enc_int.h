@@ -55,13 +55,13 @@ static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
 
 /* out has room for n ids; returns how many. Plain tokenizers only:
  * scan: the lowest merge is searched for each time; n <= scan_max(), which is at most SCAN_MAX.
- * chars: the same, but begins with whole characters where that is as good, see enc_chars.c; any n.
- * Returns 0 if it begins with more than scan_max() symbols.
+ * chars: the same, but begins with whole characters where that is as good, see enc_chars.c; any n;
+ * makes its tables at the first call; any thread. Returns 0 if it begins with more than scan_max() symbols.
  * walk: O(n), see enc_walk.c. Only if walk_can(). */
 enum { SCAN_MAX = 512 };
 size_t scan_max(const EncModel *m);
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out);
-size_t enc_chars(const EncModel *m, const char *s, size_t n, uint32_t *out);
+size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out);
 
 /* What scan and chars begin with: ids of bytes and characters, from 1 on; the borders are NO_ID. */
 typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symbols;

@@ -14,9 +14,9 @@ struct EncModel {
     atomic_int users;
     PairTable pairs;
     uint16_t *bytes;            /* [65536] merge of two bytes, or 0xffff; NULL: ids are too large */
+    pthread_mutex_t lock;       /* of what is made when it is first needed */
+    atomic_int chars_state, walk_state;         /* 0: not tried, 1: can, 2: cannot */
     struct CharTables *chars;
-    pthread_mutex_t lock;
-    atomic_int walk_state;      /* 0: not tried, 1: can, 2: cannot */
     struct WalkTables *walk;
 };
 
@@ -56,7 +56,6 @@ EncModel *encmodel_new(const Tok *t)
     pairs_make(&m->pairs, t);
     if (m->pairs.slot && has_avx2())
         m->bytes = bytes_new(&m->pairs, merges);
-    m->chars = char_tables_new(m, t);
     return m;
 }
 
@@ -92,6 +91,19 @@ bool walk_can(EncModel *m)
     }
     pthread_mutex_unlock(&m->lock);
     return m->walk != NULL;
+}
+
+static bool chars_can(EncModel *m)
+{
+    int state = atomic_load_explicit(&m->chars_state, memory_order_acquire);
+    if (state) return state == 1;
+    pthread_mutex_lock(&m->lock);
+    if (!m->chars_state) {
+        m->chars = char_tables_new(m, m->t);
+        atomic_store_explicit(&m->chars_state, m->chars ? 1 : 2, memory_order_release);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return m->chars != NULL;
 }
 
 /* ---- merging ---------------------------------------------------------------------- */
@@ -331,9 +343,9 @@ size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out)
     return merge(m, &w, out);
 }
 
-size_t enc_chars(const EncModel *m, const char *s, size_t n, uint32_t *out)
+size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out)
 {
     Symbols w;
-    if (!m->chars) return n <= scan_max(m) ? enc_scan(m, s, n, out) : 0;
+    if (!chars_can(m)) return n <= scan_max(m) ? enc_scan(m, s, n, out) : 0;
     return chars_start(m->chars, s, n, &w, scan_max(m)) ? merge(m, &w, out) : 0;
 }

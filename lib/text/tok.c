@@ -146,7 +146,19 @@ void tok_put(Tok *t, uint64_t id, const char *s, size_t n)
     t->ordinary++;
 }
 
-/* The bytes of ids 256 on, whose lengths are known. */
+enum { STEP = 16 };             /* bytes that are there after the end of t->bytes while it is made */
+
+static inline char *copy_steps(char *to, const char *from, size_t n)
+{
+    for (size_t i = 0; i < n; i += STEP) {
+        char part[STEP];        /* it may reach into `to` */
+        memcpy(part, from + i, STEP);
+        memcpy(to + i, part, STEP);
+    }
+    return to + n;
+}
+
+/* The bytes of all ids, whose lengths are known. */
 static void join_all(Tok *t)
 {
     char *to = t->bytes.s;
@@ -158,8 +170,7 @@ static void join_all(Tok *t)
         } else {
             const uint32_t *pair = t->pair[id - 256];
             const Span *a = &t->span[pair[0]], *b = &t->span[pair[1]];
-            for (uint32_t i = 0; i < a->n; i++) to[at + i] = to[a->at + i];
-            for (uint32_t i = 0; i < b->n; i++) to[at + a->n + i] = to[b->at + i];
+            copy_steps(copy_steps(to + at, to + a->at, a->n), to + b->at, b->n);
         }
         at += n;
         if ((int)n > t->max_len)
@@ -218,10 +229,11 @@ void tok_put_plain(Tok *t, const char *m, size_t merges)
     for (int b = 0; b < 256; b++)
         t->byte_id[b] = b;
     size_t n = measure(t);
-    buf_reserve(&t->bytes, n);
+    buf_reserve(&t->bytes, n + STEP);
+    memset(t->bytes.s, 0, STEP);
     t->bytes.n = n;
-    t->bytes.s[n] = 0;
     join_all(t);
+    t->bytes.s[n] = 0;
     index_all(t);
     t->whole = true;
 }
