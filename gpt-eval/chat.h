@@ -46,6 +46,6 @@ void item_begin(Buf *b, const Trial *t, uint64_t index, const Item *it);
 
 /* ---- program.c: programs in a sandbox */
 void runner_check(void);                    /* dies if programs cannot be run safely */
-bool runner_run(const char *program, size_t n);     /* ended with 0? */
+bool runner_run(const char *program, size_t n);     /* did it reach its end? */
 
 #endif

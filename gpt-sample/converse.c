@@ -3,9 +3,11 @@
 #include "writer.h"
 #include "text/talk.h"
 #include "text/utf8.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef struct State {
@@ -132,28 +134,29 @@ static const char help[] =
     "//...          a message that begins with a slash\n"
     "Ctrl-C stops an answer. For line editing and history: rlwrap gpt-sample ... --chat\n";
 
-/* A file that cannot be written or read is no reason to end a conversation: neither is done by
- * what dies. */
+/* Output that fails ends the program, and a file that cannot be written is no reason to end a
+ * conversation: a child writes it. */
 static void save(State *t, const char *path)
 {
     if (!*path) {
         warn("/save needs a file name");
         return;
     }
-    char *temp = xasprintf("%s.new", path);
-    FILE *f = fopen(temp, "wb");
-    Buf b = {0};
-    talk_json(&t->talk, &b);
-    bool good = f && fwrite(b.s, 1, b.n, f) == b.n;
-    if (f && fclose(f)) good = false;
-    if (good && rename(temp, path)) good = false;
-    if (good) note(1, "%s: %zu turns", path, t->talk.n);
-    else warn("%s: cannot write:", path);
-    if (f && !good) unlink(temp);
-    buf_free(&b);
-    free(temp);
+    pid_t pid = fork();
+    if (pid < 0) warn("/save: fork:");
+    if (pid == 0) {
+        Out *o = out_open(path, 0);
+        Buf b = {0};
+        talk_json(&t->talk, &b);
+        out_write(o, b.s, b.n);
+        out_close(o);
+        note(1, "%s: %zu turn%s", path, t->talk.n, t->talk.n == 1 ? "" : "s");
+        _exit(0);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
 }
 
+/* Nor is one that cannot be read. */
 static void load(State *t, const char *path)
 {
     Buf b = {0};
@@ -172,7 +175,7 @@ static void load(State *t, const char *path)
     if (!row) warn("%s: line 1, byte %zu: %s", path, at + 1, why);
     else if (!m || m->kind != J_ARR) warn("%s: line 1: no \"messages\" that are an array", path);
     else if ((bad = talk_load(&t->talk, m))) warn("%s: line 1: %s", path, bad);
-    else note(1, "%s: %zu turns", path, t->talk.n);
+    else note(1, "%s: %zu turn%s", path, t->talk.n, t->talk.n == 1 ? "" : "s");
     if (m && !bad && t->talk.n && !t->talk.turn[t->talk.n - 1].answered) answer(t);
     free(bad);
     arena_free(&a);
@@ -198,14 +201,14 @@ static const char *argument(const char *line, const char *name)
 }
 
 /* false: the conversation is over. */
-static bool command(State *t, const char *line)
+static bool command(State *t, const char *line, size_t n)
 {
     const char *arg;
     if (argument(line, "/quit") || argument(line, "/exit")) return false;
     if (argument(line, "/help")) fputs(help, stderr);
     else if (argument(line, "/reset")) talk_reset(&t->talk);
     else if (argument(line, "/retry")) retry(t);
-    else if ((arg = argument(line, "/system"))) talk_system(&t->talk, arg, strlen(arg));
+    else if ((arg = argument(line, "/system"))) talk_system(&t->talk, arg, (size_t)(line + n - arg));
     else if ((arg = argument(line, "/save"))) save(t, arg);
     else if ((arg = argument(line, "/load"))) load(t, arg);
     else warn("no such command: %s (/help lists them; // begins a message with a slash)", line);
@@ -227,7 +230,7 @@ static bool take(State *t, const Buf *line, Buf *fixed)
     uint64_t bad = utf8_repair(fixed, line->s, line->n);
     if (bad) warn("not valid UTF-8: %llu replacement characters put in", (unsigned long long)bad);
     const char *s = fixed->s;
-    if (s[0] == '/' && s[1] != '/') return command(t, s);
+    if (s[0] == '/' && s[1] != '/') return command(t, s, fixed->n);
     size_t slash = s[0] == '/';
     talk_user(&t->talk, s + slash, fixed->n - slash);
     answer(t);

@@ -77,7 +77,7 @@ static const Opt table[] = {
     OPT_FLOAT(0, "unembedding-lr", &opt.unembedding_lr, "X", 0, 1e6, "AdamW rate of lm_head"),
     OPT_FLOAT(0, "matrix-lr", &opt.matrix_lr, "X", 0, 1e6, "Muon rate of the blocks' matrices"),
     OPT_FLOAT(0, "scalar-lr", &opt.scalar_lr, "X", 0, 1e6, "AdamW rate of the residual scalars"),
-    OPT_FLOAT(0, "lr-scale", &opt.lr_scale, "X", 0, 1e6, "multiplies all four rates"),
+    OPT_FLOAT(0, "lr-scale", &opt.lr_scale, "X", 0, 1e6, "multiplies every rate"),
     OPT_FLOAT(0, "weight-decay", &opt.weight_decay, "X", 0, 1e6,
               "Muon's cautious decay, before scaling"),
     OPT_CHOICE(0, "schedule", &opt.schedule, "nanochat|cosine|constant|sft",

@@ -140,7 +140,8 @@ void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
         .unembedding_lr = opt.unembedding_lr,
         .matrix_lr = opt.matrix_lr,
         .scalar_lr = opt.scalar_lr,
-        .batch_scale = p->a.batch_lr_scale * opt.lr_scale,
+        .batch_scale = p->a.batch_lr_scale,
+        .lr_scale = opt.lr_scale,
         .weight_decay = p->a.weight_decay_scaled,
         .ema = opt.ema,
     };

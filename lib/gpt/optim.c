@@ -9,14 +9,14 @@
 
 void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C)
 {
-    double width = pow(C / 768.0, -0.5), b = s->batch_scale;
+    double width = pow(C / 768.0, -0.5), b = s->batch_scale * s->lr_scale;
     double emb = s->embedding_lr * b * width, scalar = s->scalar_lr * b;
     g[PG_LM_HEAD] = (OptimGroup){ s->unembedding_lr * b * width, 0.8, 0.96, 1e-10, 0.01 };
     g[PG_WTE] = (OptimGroup){ emb, 0.8, 0.995, 1e-10, 0.001 };
     g[PG_VALUE_EMBEDS] = (OptimGroup){ emb * 0.5, 0.8, 0.995, 1e-10, 0.01 };
     g[PG_RESID] = (OptimGroup){ scalar * 0.01, 0.8, 0.95, 1e-10, 0.05 };
     g[PG_X0] = (OptimGroup){ scalar, 0.96, 0.95, 1e-10, 0 };
-    g[PG_SMEAR] = (OptimGroup){ 0.2, 0.8, 0.95, 1e-10, 0 };
+    g[PG_SMEAR] = (OptimGroup){ 0.2 * s->lr_scale, 0.8, 0.95, 1e-10, 0 };
     g[PG_MATRIX] = (OptimGroup){ s->matrix_lr * b, 0, MUON_BETA2, 0, s->weight_decay };
 }
 

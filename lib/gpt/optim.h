@@ -17,6 +17,7 @@ typedef struct OptimGroup {
 typedef struct OptimSettings {
     double embedding_lr, unembedding_lr, matrix_lr, scalar_lr;      /* 0.3, 0.008, 0.02, 0.5 */
     double batch_scale;             /* sqrt(B / 524288): multiplies those four */
+    double lr_scale;                /* multiplies every rate, that of smear and backout too */
     double weight_decay;            /* Muon's, already scaled; the schedule multiplies it */
     double ema;                     /* decay per step of the weights' running mean; 0: none */
 } OptimSettings;

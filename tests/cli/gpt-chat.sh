@@ -79,6 +79,16 @@ is "commands" "printf 'hi\n/save s.json\n/reset\n/retry\n2*3\n/load s.json\n/ret
 yo'
 is "what was saved" "cat s.json" '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]}'
 is "calls are saved as parts" "printf '2*3\n/save s2.json\n' | $g --chat >/dev/null; cat s2.json" '{"messages":[{"role":"user","content":"2*3"},{"role":"assistant","content":[{"type":"python","text":"2*3"},{"type":"python_output","text":"6"},{"type":"text","text":"six"}]}]}'
+is "a link, its file's mode and other files stay; a FIFO is written to" "mkdir sv; ln -s t.json sv/l; echo old >sv/t.json; chmod 600 sv/t.json; echo precious >sv/t.json.new; mkfifo sv/p; cat sv/p >piped &
+    printf 'hi\n/save sv/l\n/save sv/p\n' | $g --chat >/dev/null; wait; cmp sv/t.json s.json && cmp piped s.json; ls -l sv/t.json | cut -c 1-10; ls sv; cat sv/t.json.new" '-rw-------
+l
+p
+t.json
+t.json.new
+precious'
+is "a file that cannot be written does not end it" "printf 'hi\n/save no/such\n/save .\nhi\n' | $g --chat" 'yo
+yo'
+is "NUL is text, of the system message too" "printf '/system a\\0bc\nhi\n/save s0.json\n' | $g --chat -n 1 >/dev/null; grep -o 'a.u0000bc' s0.json" 'a\u0000bc'
 is "a file that ends with a question is answered" "say hi >q.json; echo '/load q.json' | $g --chat" yo
 says 0 "nofile: cannot read" "a bad file does not end it" "printf '/load nofile\nhi\n' | gpt-sample -j 1 -m m --chat | grep -qx yo || exit 1; printf '/load nofile\n/save no/such\n' | gpt-sample -j 1 -m m --chat"
 says 0 "/help lists them" "an unknown command" "echo /foo | gpt-sample -j 1 -m m --chat"

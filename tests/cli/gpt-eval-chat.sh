@@ -71,12 +71,27 @@ is "F41: a prompt longer than the context keeps its end, and is counted" \
 printf '%s\n' '{"task_id": "x/0", "prompt": "import os\n\n", "canonical_solution": "", "test": "exit 0 #", "entry_point": "f"}' >"$dir/he.jsonl"
 printf '#!/bin/sh\n[ "$1" = --check ] && exit 0\ncat >%s/got; exit 0\n' "$dir" >"$dir/runner"; chmod +x "$dir/runner"
 is "a program that passes" "$ev --runner $dir/runner chat humaneval=$dir/he.jsonl | $(field accuracy) | head -n 1" 1
-is "  holds the imports, the answer, the test and its call" "sed -n '1p;\$p' $dir/got; grep -c 'exit 0 #' $dir/got" "import os
-check(f)
-1"
+is "  holds the imports, the answer, the test and its call" "sed -n 1p $dir/got; grep -c 'exit 0 #' $dir/got; tail -n 2 $dir/got | head -n 1" "import os
+1
+check(f)"
+# the answer may not end it: its last line does, with the status that the runner was told
+printf '#!/bin/sh\n[ "$1" = --check ] && exit 0\n[ "$1" = --status ] && tail -n 1 | grep -qx "raise SystemExit($2)" && [ $2 -gt 1 ]\n' >"$dir/runner"
+is "  and ends in a way of its own" "$ev --runner $dir/runner chat humaneval=$dir/he.jsonl | $(field accuracy) | head -n 1" 1
 printf '#!/bin/sh\n[ "$1" = --check ] && exit 0\nexit 1\n' >"$dir/runner"
 is "one that fails" "$ev --runner $dir/runner chat humaneval=$dir/he.jsonl | $(field accuracy) | head -n 1" 0
 printf '#!/bin/sh\nexit 3\n' >"$dir/runner"
 says 1 "--unsafe" "no sandbox: refused" "$ev --runner $dir/runner chat humaneval=$dir/he.jsonl"
 ok "the runner is found" "$ev chat humaneval=$dir/he.jsonl || $ev chat humaneval=$dir/he.jsonl 2>&1 | grep -q 'humaneval-run: no sandbox'"
+if command -v python3 >/dev/null && "$top/share/tasks/humaneval-run" --check 2>/dev/null; then
+    # without what this model says
+    printf '#!/bin/sh\nsed "1,/^# test/d" | %s "$@"\n' "$top/share/tasks/humaneval-run" >"$dir/runner"
+    he() { printf '{"prompt": "", "entry_point": "len", "canonical_solution": "", "test": "# test\\n%s\\ncheck = callable"}\n' "$1" >"$dir/he.jsonl"; }
+    passes() { he "$2"; is "$1" "$ev --runner $dir/runner chat humaneval=$dir/he.jsonl | $(field accuracy) | head -n 1" "$3"; }
+    passes "a program that runs to its end" "import math" 1
+    passes "one that does not" "assert 0" 0
+    passes "exit() passes no test" "exit()" 0
+    passes "nor does os._exit(0)" "import os\\nos._exit(0)" 0
+else
+    skip "programs that end themselves" "no python3, or no sandbox"
+fi
 finish

@@ -16,6 +16,9 @@ says 3 "neither bwrap nor unshare" "without namespaces it is refused" "echo exit
 is "  nothing is run then" "echo 'echo ran >$dir/ran' | PATH=$dir/bin $run; ls $dir/ran 2>/dev/null" ""
 exits 0 "  unless told to" "echo exit 0 | PATH=$dir/bin $run --unsafe"
 exits 1 "  the status is the program's" "echo exit 7 | PATH=$dir/bin $run --unsafe"
+exits 0 "  or what it should be" "echo exit 7 | PATH=$dir/bin $run --unsafe --status 7"
+exits 1 "  and nothing else" "echo exit 0 | PATH=$dir/bin $run --unsafe --status 7"
+says 2 "not a whole number" "a bad status" "$run --status x"
 exits 124 "  under limits" "echo 'while :; do :; done' | PATH=$dir/bin $run --unsafe --time 1"
 
 $run --check >"$dir/check" 2>&1
@@ -36,6 +39,7 @@ hostile() {         # NAME EXIT OPTIONS PROGRAM
 }
 hostile "a good program" 0 "" "exit 0"
 hostile "a bad one" 1 "" "exit 3"
+hostile "one that should end otherwise" 1 "--status 7" "exit 0"
 hostile "an endless loop" 124 "--time 1" "while :; do :; done"
 hostile "sleep, deaf to signals" 124 "--time 1" "trap '' TERM INT HUP XCPU; sleep 98761; sleep 98761"
 is "  is gone" "alive [9]8761" ""

@@ -91,7 +91,7 @@ static double scalar_lr = 0.5;
 
 static Optim *new_optim(Model *m)
 {
-    OptimSettings s = { 0.3, 0.008, 0.02, scalar_lr, 1, 0.28, 0 };
+    OptimSettings s = { 0.3, 0.008, 0.02, scalar_lr, 1, 1, 0.28, 0 };
     return optim_new(m, &s);
 }
 

@@ -31,6 +31,7 @@ is "the base's batch" "of_plan total-batch-size" 72
 is "the base's rates" "of_plan matrix-lr; of_plan embedding-lr" "0.04
 0.4"
 is "times 0.8" "of_plan lr-scale" 0.8
+is "  that of smear and backout, 0.2, too" "printf '%s' '$plan' | sed 's/.*smear_and_backout[^}]*lr.: 0.16.*/0.16/'" 0.16
 is "no weight decay" "of_plan weight-decay" 0
 is "steps: the rows seven times, 3 a step" "of_plan steps" $(((7 * rows + 2) / 3))
 ok "  as text" "gpt-train --dry-run --sft --init $dir/base --train $dir/chat.rows | grep -q '^rates  *sft'"

@@ -60,7 +60,7 @@ static void look(Run *r)
 
 static void steps(void)
 {
-    static const OptimSettings s = { 0.3, 0.008, 0.02, 0.5, 1, 0.28, 0 };
+    static const OptimSettings s = { 0.3, 0.008, 0.02, 0.5, 1, 1, 0.28, 0 };
     Config c = config_depth(3, 16, 16, T, 50, "SSL");
     Run r = { .ops = ops_cpu(2) };
     int id[N];
