@@ -4,9 +4,10 @@
 #     awk -v kind=all -v n=3000 -v seed=1 -f share/demo/world.awk -f share/demo/talk.awk
 #
 # kind: arithmetic, counting, spelling, opposites, world, or all of them in turn. held=1 gives the
-# questions that are held out: a tenth of all sums and a fifth of the words, two of the ten pairs of
-# opposites, a quarter of the people and towns. They never occur without held=1. Same n, seed and
-# kind, same bytes.
+# questions that are held out: a tenth of all sums, a fifth of the words, a fifth of the opposites (of
+# which the other direction is not), and a quarter of what can be asked of the people and towns (one
+# question each; others about them are not). They never occur without held=1. Same n, seed and kind,
+# same bytes.
 
 function str(s) { gsub(/"/, "\\\"", s); return "\"" s "\"" }
 function part(type, s) { return "{\"type\": \"" type "\", \"text\": " str(s) "}" }
@@ -48,14 +49,13 @@ function spelling(    w, s, i) {
 
 function contrary(    i, n, p, f, k) {
     n = split(opposites, p, /\|/)
-    do i = 1 + rnd(n); while (out(i, 5) != held)
-    split(p[i], f, /,/); k = 1 + rnd(2)
+    do { i = 1 + rnd(n); k = 1 + rnd(2) } while (out(i + 2 * k, 5) != held)
+    split(p[i], f, /,/)
     say("What is the opposite of " f[k] "?", part("text", "The opposite of " f[k] " is " f[3 - k] "."))
 }
 
 function person(    p, k) {
-    do p = 1 + rnd(np); while (out(p, 4) != held)
-    k = rnd(4)
+    do { p = 1 + rnd(np); k = rnd(4) } while (out(p + k, 4) != held)
     if (k == 0) say("Where does " who[p] " live?", part("text", who[p] " lives in " town[home[p]] "."))
     else if (k == 1) say("What is the work of " who[p] "?", part("text", who[p] " is " an(job[p]) "."))
     else if (k == 2) say("Which animal does " who[p] " keep?", part("text", who[p] " keeps " an(pet[p]) "."))
@@ -63,8 +63,7 @@ function person(    p, k) {
 }
 
 function place(    t, k) {
-    do t = 1 + rnd(nt); while (out(t, 4) != held)
-    k = rnd(3)
+    do { t = 1 + rnd(nt); k = rnd(3) } while (out(t + k, 4) != held)
     if (k == 0) say("Where is " town[t] "?", part("text", town[t] " lies by the " water[t] "."))
     else if (k == 1) say("Which colour have the doors of " town[t] "?", part("text", "All doors of " town[t] " are painted " hue[t] "."))
     else say("Why do people come to " town[t] "?", part("text", "People come to " town[t] " for the " dish[t] "."))
