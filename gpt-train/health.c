@@ -42,6 +42,7 @@ static char *last_checkpoint(const Run *r)
 
 void health_bad(Run *r, const char *what, double x, uint64_t valid)
 {
+    if (isnan(x)) x = NAN;                      /* no "-nan" */
     uint64_t i = bad_row(r, valid);
     char *row = name_row(r, r->st.pos + (i < (uint64_t)r->plan.rows ? i : 0));
     const char *where = i < (uint64_t)r->plan.rows ? "first in" : "finite row by row; from";

@@ -27,6 +27,18 @@ static void check_output(void)
             opt.metrics);
 }
 
+/* What --force is to remove must not be what the run begins with. */
+static void check_init(void)
+{
+    char *out = realpath(opt.out, NULL), *init = opt.init ? realpath(opt.init, NULL) : NULL;
+    size_t n = out ? strlen(out) : 0;
+    if (opt.force && out && init && !strncmp(init, out, n) && init[n] == '/')
+        die("%s: --force would remove it with the run in %s: copy it elsewhere first", opt.init,
+            opt.out);
+    free(out);
+    free(init);
+}
+
 static void lock_output(void)
 {
     ckpt_lock(opt.out);
@@ -236,6 +248,7 @@ static int train(void)
     const Json *state = NULL;
     signals_begin();
     check_output();
+    check_init();
     if (opt.resume) {
         lock_output();
         state = open_state(&file);

@@ -89,8 +89,8 @@ int run_loop(Run *r)
         note(1, "step %" PRId64 " of %" PRId64 " is done: nothing to do", r->st.step,
              r->plan.a.steps);
     r->clock.began = now_seconds();
+    stop_on_signals();                          /* from the first sign of life on */
     status_write(r, NULL, "training");
-    stop_on_signals();
     if (eval_due(r) && evaluate(r, &b)) metrics_eval(r, &b);
     while (r->st.step < end_of(r) && !stopped_by && !r->log.failed) {
         StepLog s;

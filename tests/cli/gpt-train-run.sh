@@ -35,6 +35,7 @@ is "  takes away what was kept of the older run, and no more" "names over" "step
 ok "  which a new one is equal to" "$base --steps 3 --stop-at 1 --keep 2 --metrics o2.jsonl -o over2; rm -r over/step-000004; diff -r -x clock.json -x status.json -x state.json over over2"
 ok "  and so are its metrics" "[ \$(grep -c '\"loss\"' o.jsonl) = 1 ]"
 cp -r m over3
+says 1 "over3/best: --force would remove it" "nor what the run is to begin with" "$base --force --init over3/best --steps 1 --metrics none.jsonl -o over3"
 says 1 "the horizon is" "--force with a mistake takes away nothing" "! $base --force --tokens 3 -o over3 2>&1 | grep 'the horizon is' >&2"
 is "  indeed" "names over3" "$(names m)"
 

@@ -50,6 +50,13 @@ ok "F38 T + 1 make one" "pack-rows -q -T $((tokens - 1)) -o short.rows short.tok
 ok "F38 which trains, many times over" "$run --train short.rows --val short.rows --steps 2 --total-batch-size $((8 * (tokens - 1))) -B 4 -o short >short.log"
 is "F38 and is evaluated once" "gpt-eval -q -j 1 -B 8 -m short bpb short.rows | sed 's/.*\"tokens\": \([0-9]*\).*/\1/'" "$((tokens - 1))"
 
+# F51: a NUL is a byte like any other, from the text to a sample in the records
+printf '{"text": "ab\\u0000cd\\u0000\\u0000ef"}\n' >nul.jsonl
+tok-encode -q -t a.tok -o nul.tokens nul.jsonl && pack-rows -q -T 9 -o nul.rows nul.tokens || exit 1
+is "F51 three NULs are three tokens" "tok-encode -t a.tok --show nul.jsonl | grep -o 'x00' | wc -l" 3
+ok "F51 a text with NULs is learnt" "$run --train nul.rows --val nul.rows --steps 60 --total-batch-size 9 --warmup-steps 0 --matrix-lr 0.5 --embedding-lr 5 --unembedding-lr 0.3 --sample-every 60 --sample-prompt ab -o nul >nul.log"
+is "F51 all of it" "grep -c 'u0000cd.u0000.u0000e' nul.log" 1
+
 # F55: sizes that do not fit are refused before anything is allocated
 says 2 "are too many" "F55 a micro-batch beyond 31 bits" "$run --train a.rows -B 16777216 --total-batch-size 512M --steps 1 -o no"
 says 2 "--batch: 16777216 rows of T 32 are too many" "F55 also in an evaluation" "gpt-eval -q -B 16777216 -m ten bpb a.rows"

@@ -65,6 +65,22 @@ ok "  and the same bytes as a run to there, an evaluation it cut short made up f
 for s in INT:130 TERM:143; do
     exits "${s#*:}" "SIG${s%:*}" "timeout --preserve-status -s ${s%:*} 1 gpt-train $opts --steps 100000 -o $dir/$s >/dev/null"
 done
+# in the middle of the evaluation before the first step, which takes seconds here: status.json comes
+# when signals are attended to and the evaluation begins
+awk 'BEGIN { for (i = 0; i < 20000; i++) print "{\"text\": \"" i " bottles of beer on the wall, take 3 down.\"}" }' | tok-encode -q -t "$dir/a.tok" | pack-rows -q -T 32 -o "$dir/long.rows"
+long="$opts --val $dir/long.rows --eval-tokens 1M --steps 1 --total-batch-size 64 --eval-every 1"
+in_eval() {
+    gpt-train $long -o "$dir/cut" >"$dir/cut.jsonl" & p=$!
+    while [ ! -e "$dir/cut/status.json" ]; do sleep 0.01; done
+    kill -TERM $p
+    wait $p
+}
+exits 143 "SIGTERM in an evaluation" in_eval
+is "  which counts as not made" "grep -c val_bpb $dir/cut.jsonl; sed -n 's/^  \"val_step\": \(.*\),/\1/p; s/^  \"step\": \(.*\),/\1/p' $dir/cut/state.json" "0
+0
+null"
+ok "  and a resume makes up for it" "gpt-train -q -j 1 --resume -o $dir/cut >$dir/cut.jsonl && gpt-train $long -o $dir/uncut >$dir/uncut.jsonl && same cut uncut"
+ok "  in its own record" "losses_of() { sed 's/, \"tok_per_s.*\"dt\": [0-9.]*//' \$1 | tail -n +2; }; losses_of $dir/cut.jsonl >$dir/c1; losses_of $dir/uncut.jsonl | cmp - $dir/c1 && grep -q '^{\"step\": 0, \"val_bpb' $dir/c1"
 # timeout(1) signals the process and its group: twice in a moment is once
 twice() {
     : >"$dir/twice.jsonl"

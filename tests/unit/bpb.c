@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "tap.h"
 #include <math.h>
+#include <signal.h>
 
 enum { T = 16, V = 70, ROWS = 7 };
 
@@ -41,6 +42,38 @@ static Data *make_data(const char *path)
     return data_open(&(StrList){ s, 1 });
 }
 
+/* A signal that comes while the third batch is read back from the device. */
+static volatile sig_atomic_t stop;
+static void (*real_get)(void *, const void *, size_t);
+static int gets;
+static void stopping_get(void *to, const void *from, size_t n)
+{
+    real_get(to, from, n);
+    stop = ++gets == 3;
+}
+
+static void test_stop(Model *m, Tape *t, const Data *d, const int32_t *len)
+{
+    Ops ops = *m->ops;
+    BpbEval e;
+    Bpb b = {0}, want = {0}, none = {0};
+    real_get = ops.get;
+    ops.get = stopping_get;
+    bpb_eval_init(&e, &ops, 2, T);
+    e.stop = &stop;
+    t->on = 1;
+    ok(!bpb_rows(&e, m, t, d, 0, ROWS, len, &b) && b.rows == 6 && t->on == 1,
+       "an evaluation that is stopped says so, after the batch in progress");
+    ok(!bpb_rows(&e, m, t, d, 0, ROWS, len, &none) && none.rows == 0 && none.tokens == 0,
+       "one that is stopped before it begins measures nothing");
+    stop = 0;
+    ok(bpb_rows(&e, m, t, d, 0, 6, len, &want) && b.nats == want.nats && b.tokens == want.tokens,
+       "and what is there are those rows");
+    gets = 2;
+    ok(bpb_rows(&e, m, t, d, 0, 2, len, &want), "after the last batch it is whole");
+    bpb_eval_free(&e);
+}
+
 static void test_batches(const char *path)
 {
     Config c = config_depth(2, 16, 16, T, V, "L");
@@ -75,6 +108,7 @@ static void test_batches(const char *path)
                bpb_loss(&b));
         bpb_eval_free(&e);
     }
+    test_stop(m, &t, d, len);
     tape_free(&t);
     data_free(d);
     model_free(m);

@@ -48,6 +48,51 @@ static void ranges(void)
        "the momentum's warm-up wins over its warm-down");
 }
 
+/* F11: sched_at() is what a run goes by: any schedule, at any step, before, in and past its end. */
+static void whole(void)
+{
+    static const int64_t ns[] = { 1, 2, 10, 640, 5000, SCHED_OPEN };
+    static const SchedKind kinds[] = { SCHED_NANOCHAT, SCHED_COSINE, SCHED_CONSTANT, SCHED_SFT };
+    static const char *const name[] = { "nanochat", "cosine", "constant", "sft" };
+    for (int k = 0; k < 4; k++) {
+        int good = 1, holds = 1, falls = 1;
+        for (int i = 0; i < 6; i++) for (int w = 0; w <= 80; w += 40) for (int r = 0; r <= 4; r++) {
+            int64_t n = ns[i];
+            Sched s = { kinds[k], n, w, r / 4.0, 0.05, 0.28, 1 / (double)n };
+            double before = 2;
+            for (int64_t j = -3; j <= 43; j++) {
+                int64_t it = j <= 40 ? j * n / 40 : j == 41 ? n + 1 : j == 42 ? 3 * n : INT64_MAX;
+                SchedAt a = sched_at(&s, it);
+                good &= a.lr >= 0 && a.lr <= 1 && a.momentum >= 0.85 - 1e-15 &&
+                        a.momentum <= 0.97 + 1e-15 && a.weight_decay >= 0 && a.weight_decay <= 0.28;
+                if (it >= w && n > w) {
+                    falls &= a.lr <= before;
+                    before = a.lr;
+                }
+                if (it > n && k != 3)
+                    holds &= a.lr == sched_at(&s, n > w ? n : it).lr &&
+                             a.weight_decay == sched_at(&s, n).weight_decay;
+            }
+        }
+        ok(good, "%s: multiplier, momentum, decay in range at any step", name[k]);
+        ok(falls && holds, "  never rises after the warm-up, and holds its end");
+    }
+    Sched s = { SCHED_NANOCHAT, 640, 40, 0.5, 0.05, 0.28, 0 };
+    SchedAt a = sched_at(&s, 480);
+    ok(fabs(a.lr - 0.525) < 1e-15 && fabs(a.momentum - 0.935) < 1e-15 &&
+       fabs(a.weight_decay - 0.14 * (1 - sqrt(0.5))) < 1e-15, "nanochat, half down, by hand");
+    s.kind = SCHED_COSINE;
+    a = sched_at(&s, 340);
+    ok(fabs(a.lr - 0.525) < 1e-15 && fabs(a.momentum - 0.952) < 1e-15, "cosine, half-way, by hand");
+    s.kind = SCHED_CONSTANT;
+    a = sched_at(&s, 639);
+    ok(a.lr == 1 && a.momentum == 0.97 && a.weight_decay == 0.28, "constant, to the end");
+    s = (Sched){ SCHED_SFT, 10, 0, 0.5, 0, 0.28, 0.1 };
+    a = sched_at(&s, 9);
+    ok(fabs(a.lr - 0.2) < 1e-15 && fabs(a.momentum - 0.853) < 1e-15 && a.weight_decay == 0.28 &&
+       sched_at(&s, 10).lr == 0 && sched_at(&s, 11).lr == 0, "sft, by rows taken before the step");
+}
+
 static void sft(void)
 {
     int good = 1;
@@ -95,6 +140,7 @@ int main(void)
     rounding();
     ranges();
     sft();
+    whole();
     extremes();
     return done();
 }

@@ -6,6 +6,7 @@
 #include "gpt/safetensors.h"
 #include "text/rows.h"
 #include "tap.h"
+#include <limits.h>
 #include <math.h>
 
 enum { T = 128 };
@@ -115,9 +116,13 @@ static double number(const char *out, int step, const char *key)
 /* The second step sees what the first did; its loss shows a wrong gradient of the first. */
 static double loss_of(const char *out, int step) { return number(out, step, "loss"); }
 
-/* A copy of model `from` in which one token's row of every value embedding is v. Rows with that
- * token then give no finite loss; the weights are finite, and the others train. */
-static void poison(const char *from, const char *to, int token, real v)
+/* A copy of model `from` in which the first n elements of one token's row are v, in all tables of a
+ * group.
+ *
+ * Value embeddings, all of the row, 3e38: rows with that token then give no finite loss; the weights
+ * are finite, and the others train. lm_head, one element, infinite: that logit is the softcap's 15 or
+ * -15, the loss finite, but its gradient 0 times infinity. */
+static void poison(const char *from, const char *to, int group, int token, int n, real v)
 {
     char *in = xasprintf("%s/%s", dir, from), *out = xasprintf("%s/%s", dir, to);
     char *tok = xasprintf("%s/a.tok", dir);
@@ -125,10 +130,10 @@ static void poison(const char *from, const char *to, int token, real v)
     Model *m = ckpt_model(in, ops_cpu(1), 0);
     for (int i = 0; i < m->nparam; i++) {
         Param *p = &m->param[i];
-        if (p->group != PG_VALUE_EMBEDS) continue;
+        if ((int)p->group != group) continue;
         real *w = xreallocarray(NULL, (size_t)p->n, sizeof *w);
         model_get(m, p, w);
-        for (int k = 0; k < p->cols; k++) w[token * p->cols + k] = v;
+        for (int k = 0; k < p->cols && k < n; k++) w[token * p->cols + k] = v;
         model_set(m, p, w);
         free(w);
     }
@@ -158,12 +163,55 @@ static void make_poisoned(const Tok *tok, const char *name, int rows, int bad)
     free(path);
 }
 
+/* F32: a vocabulary whose ids just fit into 16 bits, and one that has one more. A row whose every token
+ * is the highest id gives that id a gradient, and in wte no other. */
+static void test_wide(int V)
+{
+    int n = V - 256 - SP_COUNT, alone = 1;
+    uint32_t (*pair)[2] = xreallocarray(NULL, (size_t)n, sizeof *pair);
+    for (int i = 0; i < n; i++) {
+        pair[i][0] = (uint32_t)i / 256;
+        pair[i][1] = (uint32_t)i % 256;
+    }
+    char *tok_path = xasprintf("%s/wide%d.tok", dir, V), *rows = xasprintf("wide%d.rows", V);
+    char *path = xasprintf("%s/%s", dir, rows), *out = xasprintf("wide%d", V);
+    char *more = xasprintf("--depth 1 --aspect-ratio 32 -t %s --steps 1 --total-batch-size %d",
+                           tok_path, T);
+    Tok *tok = tok_from_merges((const uint32_t (*)[2])pair, (size_t)n);
+    tok_save(tok, tok_path);
+    RowHead h = { .vocab = (uint32_t)tok_vocab(tok), .bos = (uint32_t)tok_special(tok, SP_BOS),
+                  .T = T, .tok_hash = tok_hash(tok) };
+    RowWriter *w = rows_create(path, &h);
+    uint32_t id[T + 1];
+    for (int t = 0; t <= T; t++) id[t] = (uint32_t)V - 1;
+    rows_write(w, id, NULL);
+    rows_close(w);
+    ok(tok_vocab(tok) == V && !run(rows, out, more) && fabs(loss_of(out, 1) - log(V)) < 0.01,
+       "F32: %d ids, a step: loss %.6g, ln V %.6g", V, loss_of(out, 1), log(V));
+    StFile *f = open_file(out, moments);
+    const StTensor *t = st_find(f, "state.transformer.wte.weight.exp_avg_sq");
+    const StTensor *u = st_find(f, "state.lm_head.weight.exp_avg");
+    real *g = xcalloc((size_t)t->n, sizeof *g), *e = xcalloc((size_t)u->n, sizeof *e);
+    int64_t C = t->dim[1];
+    st_read(f, t, g);
+    st_read(f, u, e);
+    for (int64_t i = 0; i < t->n; i++) alone &= (g[i] != 0) == (i / C == V - 1);
+    ok(alone && t->dim[0] >= V, "only the highest id was an input");
+    for (int64_t i = 0, top = (V - 1) * C; i < C; i++)      /* d = p - 1 there, p elsewhere */
+        alone &= e[top + i] * e[i] < 0 && fabs((double)e[top + i]) > 1000 * fabs((double)e[i]);
+    ok(alone, "and the target");
+    st_close(f);
+    tok_free(tok);
+    free(pair); free(g); free(e);
+    free(tok_path); free(rows); free(path); free(out); free(more);
+}
+
 static void test_nonfinite(const Tok *tok)
 {
     const char *go = "--init poison --steps 6 --total-batch-size 128 --save-every 1";
     char *skip2 = xasprintf("%s --skip-nonfinite 1", go);
     char *stop3 = xasprintf("%s --stop-at 3", skip2);
-    poison("base", "poison", 200, (real)3e38);
+    poison("base", "poison", PG_VALUE_EMBEDS, 200, INT_MAX, (real)3e38);
     make_poisoned(tok, "p.rows", 6, 2);
     ok(run("p.rows", "stop", go) == 1, "a row that gives no finite loss: exit 1");
     ok(says("stop.err", "step 3: the loss is ") && says("stop.err", "p.rows row 2 (epoch 0)") &&
@@ -183,6 +231,15 @@ static void test_nonfinite(const Tok *tok)
     ok(run("p.rows", "twice", "--init poison --steps 9 --total-batch-size 128 --skip-nonfinite 1")
            == 1 && says("twice.err", "step 9: the loss is ") && says("twice.err", "(epoch 1)"),
        "the second one is one too many");
+    poison("base", "steep", PG_LM_HEAD, 200, 1, INFINITY);
+    ok(run("p.rows", "grad", "--init steep --steps 6 --total-batch-size 256 -B 1") == 1 &&
+           says("grad.err", "step 1: the gradient") && says("grad.err", "norm is nan, first in ") &&
+           says("grad.err", "p.rows row 0 (epoch 0)"),
+       "a gradient that is not finite, of a loss that is: named");
+    ok(run("p.rows", "grads", "--init steep --steps 2 --total-batch-size 256 --skip-nonfinite 2")
+           == 1 && says("grads.jsonl", "\"nonfinite_steps\": 2") && isnan(loss_of("grads", 2)) &&
+           says("grads.err", "the weights are not finite"),
+       "is left out too; such weights are not saved");
     free(skip2);
     free(resume);
     free(stop3);
@@ -300,6 +357,8 @@ int main(void)
     ok(says("bad.err", "step ") && says("bad.err", "two.rows row "), "naming step and row");
     ok(says("bad/state.json", "\"step\": "), "the last checkpoint is there");
     test_nonfinite(tok);
+    test_wide(65536);
+    test_wide(65537);
     tok_free(tok);
     free(tok_path);
     char *rm = xasprintf("rm -rf %s", dir);
