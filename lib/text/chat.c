@@ -337,18 +337,20 @@ static void add_text(Chat *c, const uint32_t *id, size_t n, PartKind k,
     part(arg, k, c->joined.n ? c->joined.s : "", c->joined.n);
 }
 
-/* The number of ids from id[0], a special token, that make a part: 0 if none does. */
-static size_t closed(const Chat *c, const uint32_t *id, size_t n, PartKind *k)
+/* The number of ids from id[0], a special token, that make a part: 0 if none does. *inner of them
+ * are its text. A result that the end of the answer cuts off is one: a tool's words are not the
+ * assistant's. */
+static size_t part_at(const Chat *c, const uint32_t *id, size_t n, PartKind *k, size_t *inner)
 {
     int end;
     if ((int)id[0] == c->id[CALL]) *k = PART_PYTHON, end = c->id[CALL_END];
     else if ((int)id[0] == c->id[RESULT]) *k = PART_OUTPUT, end = c->id[RESULT_END];
     else return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((int)id[i] == end) return i + 1;
-        if (tok_is_special(c->tok, (int)id[i])) return 0;
-    }
-    return 0;
+    size_t i = 1;
+    while (i < n && !tok_is_special(c->tok, (int)id[i])) i++;
+    *inner = i - 1;
+    if (i < n && (int)id[i] == end) return i + 1;
+    return i == n && *k == PART_OUTPUT ? n : 0;
 }
 
 void chat_parts(Chat *c, const uint32_t *id, size_t n,
@@ -357,10 +359,11 @@ void chat_parts(Chat *c, const uint32_t *id, size_t n,
     size_t from = 0;
     for (size_t i = 0; i < n; ) {
         PartKind k = PART_TEXT;
-        size_t len = tok_is_special(c->tok, (int)id[i]) ? closed(c, id + i, n - i, &k) : 0;
+        size_t inner, len = 0;
+        if (tok_is_special(c->tok, (int)id[i])) len = part_at(c, id + i, n - i, &k, &inner);
         if (!len) { i++; continue; }
         add_text(c, id + from, i - from, PART_TEXT, part, arg);
-        add_text(c, id + i + 1, len - 2, k, part, arg);
+        add_text(c, id + i + 1, inner, k, part, arg);
         from = i += len;
     }
     add_text(c, id + from, n - from, PART_TEXT, part, arg);

@@ -68,7 +68,7 @@ void chat_sampled(ChatIds *out, const uint32_t *id, size_t n);
 
 /* Ids of an answer (without its header; its end token may be there or not) as parts: calls part()
  * for each, in order. Ids that belong to no well-formed part are text, special ones of them left
- * out. Text is repaired to valid UTF-8. */
+ * out; but a result that is cut off is a result. Text is repaired to valid UTF-8. */
 void chat_parts(Chat *c, const uint32_t *id, size_t n,
                 void (*part)(void *arg, PartKind k, const char *s, size_t n), void *arg);
 

@@ -84,7 +84,7 @@ says 1 "--unsafe" "no sandbox: refused" "$ev --runner $dir/runner chat humaneval
 ok "the runner is found" "$ev chat humaneval=$dir/he.jsonl || $ev chat humaneval=$dir/he.jsonl 2>&1 | grep -q 'humaneval-run: no sandbox'"
 if command -v python3 >/dev/null && "$top/share/tasks/humaneval-run" --check 2>/dev/null; then
     # without what this model says
-    printf '#!/bin/sh\nsed "1,/^# test/d" | %s "$@"\n' "$top/share/tasks/humaneval-run" >"$dir/runner"
+    printf '#!/bin/sh\nsed "1,/^# test/d" | %s --time 60 "$@"\n' "$top/share/tasks/humaneval-run" >"$dir/runner"
     he() { printf '{"prompt": "", "entry_point": "len", "canonical_solution": "", "test": "# test\\n%s\\ncheck = callable"}\n' "$1" >"$dir/he.jsonl"; }
     passes() { he "$2"; is "$1" "$ev --runner $dir/runner chat humaneval=$dir/he.jsonl | $(field accuracy) | head -n 1" "$3"; }
     passes "a program that runs to its end" "import math" 1

@@ -195,6 +195,13 @@ static void back(Setup *s)
     buf_clear(&parts);
     chat_parts(s->c, broken, sizeof broken / sizeof *broken, on_part, NULL);
     ok(strcmp(parts.s, "text[ab]python[c]text[d]") == 0, "ids in no good order: %s", parts.s);
+    static const uint32_t cut[] = { 'a', 261, 'b', 262, 263, 'c', 'd' }, call[] = { 'a', 261, 'b' };
+    buf_clear(&parts);
+    chat_parts(s->c, cut, sizeof cut / sizeof *cut, on_part, NULL);
+    chat_parts(s->c, cut, 5, on_part, NULL);
+    chat_parts(s->c, call, sizeof call / sizeof *call, on_part, NULL);
+    ok(strcmp(parts.s, "text[a]python[b]python_output[cd]text[a]python[b]python_output[]text[ab]") == 0,
+       "a result that is cut is no text: %s", parts.s);
 }
 
 static Tok *lacking;
