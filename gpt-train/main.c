@@ -56,6 +56,7 @@ static const Json *open_state(char **file)
     const Json *o = json_get(j, "options");
     if (!o || o->kind != J_OBJ) die("%s: 'options' is missing", *file);
     options_restore(o, *file, &keep);
+    options_agree();
     return j;
 }
 

@@ -170,6 +170,12 @@ int options_shuffle(uint64_t *seed)
     return 1;
 }
 
+void options_agree(void)
+{
+    if (opt.epochs > 0 && opt.rescan)
+        die_usage("--rescan: not with a horizon in epochs, which new shards would move");
+}
+
 void options_parse(int argc, char **argv)
 {
     int n = opt_parse(argc, argv,
@@ -189,8 +195,7 @@ void options_parse(int argc, char **argv)
         die_usage("--json: only with --dry-run or --status");
     if (opt.sft && !opt.resume) sft_defaults();
     if (opt.fresh_optimizer && !opt.sft) die_usage("--fresh-optimizer: only with --sft");
-    if (opt.epochs > 0 && opt.rescan)
-        die_usage("--rescan: not with a horizon in epochs, which new shards would move");
+    options_agree();
     if (opt.metrics && !*opt.metrics) die_usage("--metrics: an empty name");
     if (opt_given("vocab-size") && (opt.tok || !opt.dry_run))
         die_usage("--vocab-size: only with --dry-run and without a tokenizer");

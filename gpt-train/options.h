@@ -52,6 +52,7 @@ typedef struct Options {
 extern Options opt;
 
 void options_parse(int argc, char **argv);      /* exit 2 if wrong, whatever the files hold */
+void options_agree(void);       /* with each other, the restored ones too; exit 2 if not */
 const Opt *options_find(const char *name);      /* the table's entry; name must be there */
 int options_shuffle(uint64_t *seed);            /* 0: --shuffle none */
 

@@ -44,6 +44,9 @@ is "the next one has the new rows, each row once" "rows grow | tail -n +$((2 * t
 is "state.json has both epochs" "grep -c '\"position\"' $dir/grow/state.json" 2
 ok "a stop after it changes nothing" "for to in $((total / 2 + 2)) $((total / 2 + 3)) 0; do gpt-train -q -j 1 --resume --log-rows --stop-at \$to -o $dir/grow2 >>$dir/grow2.jsonl; done; rows grow2 | cmp - $dir/g && cmp $dir/grow/model.safetensors $dir/grow2/model.safetensors"
 
+ok "a horizon in epochs" "gpt-train -q -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 -t $dir/a.tok --total-batch-size 64 --epochs 2 --train $dir/later --stop-at 1 -o $dir/ep >/dev/null"
+says 2 "--rescan: not with a horizon in epochs" "  cannot be moved by new shards, also on a resume" "gpt-train -q --resume --rescan -o $dir/ep"
+
 # damage: one bit of one row
 cp -r "$dir/d" "$dir/bad"
 printf '\377' | dd of="$dir/bad/c.rows" bs=1 seek=80 conv=notrunc 2>/dev/null
