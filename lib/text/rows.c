@@ -185,7 +185,7 @@ static void unwatch(const Rows *f)
 static const uint8_t *map_file(const char *path, uint64_t *size)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) die("%s: cannot read:", path);
     if (!S_ISREG(st.st_mode)) die("%s: not a regular file, and row shards are mapped", path);
     if ((uint64_t)st.st_size < HEAD + FOOT)

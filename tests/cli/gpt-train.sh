@@ -33,6 +33,8 @@ says 1 "made with tokenizer" "validation rows of another tokenizer" \
     "$run -t $dir/a.tok --train $dir/a.rows --val $dir/b.rows -o $dir/m"
 says 1 "T 32, but --max-seq-len is 48" "another T" "$run -T 48 -t $dir/a.tok --train $dir/a.rows -o $dir/m"
 says 1 "T 48" "shards of two T" "$run -t $dir/a.tok --train $dir/a.rows --train $dir/t.rows -o $dir/m"
+mkfifo "$dir/fifo.rows"
+says 1 "fifo.rows: not a regular file" "a pipe for a shard" "timeout 20 $run -t $dir/a.tok --train $dir/fifo.rows -o $dir/m"
 says 1 "nothing to resume" "nothing to resume" "gpt-train -q --resume -o $dir/m"
 cp "$dir/a.rows" "$dir/cut.rows" && truncate -s -9 "$dir/cut.rows"
 says 1 "cut.rows" "a shard cut short" "$run -t $dir/a.tok --train $dir/cut.rows -o $dir/m"

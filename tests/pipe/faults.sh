@@ -50,6 +50,11 @@ ok "F38 T + 1 make one" "pack-rows -q -T $((tokens - 1)) -o short.rows short.tok
 ok "F38 which trains, many times over" "$run --train short.rows --val short.rows --steps 2 --total-batch-size $((8 * (tokens - 1))) -B 4 -o short >short.log"
 is "F38 and is evaluated once" "gpt-eval -q -j 1 -B 8 -m short bpb short.rows | sed 's/.*\"tokens\": \([0-9]*\).*/\1/'" "$((tokens - 1))"
 
+# F13: a sample's prompt beyond the context is left out, by name; one that just fits is continued
+long=$(printf 'cat %.0s' $(seq 64))
+says 0 "--sample-prompt: " "F13 a prompt beyond the context" "gpt-train $size -t a.tok --train a.rows --steps 1 --total-batch-size 64 --sample-every 1 --sample-prompt '$long' --sample-prompt 'the cat' -o prompt >prompt.log"
+is "F13 the other one is continued" "grep -c '\"sample\"' prompt.log" 1
+
 # F51: a NUL is a byte like any other, from the text to a sample in the records
 printf '{"text": "ab\\u0000cd\\u0000\\u0000ef"}\n' >nul.jsonl
 tok-encode -q -t a.tok -o nul.tokens nul.jsonl && pack-rows -q -T 9 -o nul.rows nul.tokens || exit 1
