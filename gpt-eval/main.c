@@ -73,11 +73,11 @@ enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
 static const Command *find_command(const char *name)
 {
-    Buf known = {0};
-    for (int i = 0; i < NCOMMANDS; i++) {
+    for (int i = 0; i < NCOMMANDS; i++)
         if (!strcmp(commands[i].name, name)) return &commands[i];
+    Buf known = {0};
+    for (int i = 0; i < NCOMMANDS; i++)
         buf_printf(&known, "%s%s", i ? ", " : "", commands[i].name);
-    }
     die_usage("unknown task '%s'; known: %s", name, known.s);
 }
 

@@ -208,7 +208,8 @@ static bool command(State *t, const char *line, size_t n)
     if (argument(line, "/help")) fputs(help, stderr);
     else if (argument(line, "/reset")) talk_reset(&t->talk);
     else if (argument(line, "/retry")) retry(t);
-    else if ((arg = argument(line, "/system"))) talk_system(&t->talk, arg, (size_t)(line + n - arg));
+    else if ((arg = argument(line, "/system")))
+        talk_system(&t->talk, arg, (size_t)(line + n - arg));
     else if ((arg = argument(line, "/save"))) save(t, arg);
     else if ((arg = argument(line, "/load"))) load(t, arg);
     else warn("no such command: %s (/help lists them; // begins a message with a slash)", line);

@@ -95,10 +95,15 @@ static int first_id(void)
     return id;
 }
 
+static int64_t longest(void)                    /* document, in tokens; 0: any */
+{
+    return chat && !opt_given("max-tokens") ? CHAT_TOKENS : max_tokens;
+}
+
 static void encode_all(int n, char **argv)
 {
     Encode e = { .tok = tok, .tok_file = tok_file, .output = output, .ids = as_text, .text = text,
-                 .threads = threads ? threads : processors(), .max_tokens = max_tokens,
+                 .threads = threads ? threads : processors(), .max_tokens = longest(),
                  .invalid = strcmp(invalid, "error") ? DOCS_REPLACE : DOCS_STRICT,
                  .special = allow_special ? SPECIAL_ALLOW : deny_special ? SPECIAL_DENY
                                                                          : SPECIAL_ORDINARY,
@@ -106,7 +111,6 @@ static void encode_all(int n, char **argv)
                  .chats = chat, .completion = completion, .template = chat_kind(template) };
     e.eos = special_id(eos);
     e.bos = first_id();
-    if (chat && !opt_given("max-tokens")) e.max_tokens = CHAT_TOKENS;
     encode_run(&e, argv + 1, n);
     if (e.cut && !chat)
         note(1, "%" PRIu64 " tokens past --max-tokens were dropped", e.cut);
@@ -152,8 +156,13 @@ static bool other_work(int n, char **argv)
     check_chat();
     tok_file = tok_files.s[0];
     if (show) {
+        if (bos || eos || text || allow_special || deny_special || shards || shard_size)
+            die_usage("--show goes with none of --bos, --eos, --text, --allow-special, "
+                      "--deny-special, --shards, --shard-size");
+        if (decode && max_tokens)
+            die_usage("--max-tokens is not for --decode");
         ShowOptions o = { output, as_text, decode, !no_bos, chat, completion,
-                          chat_kind(template) };
+                          longest() ? (size_t)longest() : SIZE_MAX, chat_kind(template) };
         show_all(tok = tok_load(tok_file), tok_file, n, argv, &o);
     } else if (stats) {
         if (tok_files.n > 2)

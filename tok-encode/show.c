@@ -111,6 +111,7 @@ static void show_documents(Show *w, const char *path)
         if (w->o.bos)
             ids_add(&v, (uint32_t)tok_special(w->t, SP_BOS));
         tok_encode(e, d.text, d.len, &v);
+        if (v.n > w->o.most) v.n = w->o.most;
         put_document(w, v.id, NULL, v.n, docs_name(r));
     }
     ids_free(&v);
@@ -128,7 +129,7 @@ static void show_chats(Show *w, const char *path)
         DocError err = { .line = d.line, .why = "has no \"messages\", which --chat needs" };
         chatids_cut(&v, 0);
         if (d.messages)
-            err.why = chat_render(c, &v, d.messages, w->o.completion, SIZE_MAX);
+            err.why = chat_render(c, &v, d.messages, w->o.completion, w->o.most);
         if (err.why)
             doc_die(docs_name(r), &err);
         put_document(w, chatids(&v), (uint8_t *)v.mask.s, v.ids.n, docs_name(r));

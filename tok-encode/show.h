@@ -9,6 +9,7 @@ typedef struct ShowOptions {
     bool stream;            /* the input is token streams, not documents */
     bool bos;               /* documents begin with <|bos|> */
     bool chats, completion; /* conversations */
+    size_t most;            /* tokens of a document; SIZE_MAX: all */
     ChatKind template;
 } ShowOptions;
 

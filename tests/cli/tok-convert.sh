@@ -47,6 +47,9 @@ is "tokens apart" "row 'abab c\n|\\\\x' '' | tok-encode -t ab.tok --show --no-bo
 is "bos, ids" "row abc | tok-encode -t ab.tok --show --ids" "<|bos|>:258|ab:256|c:99"
 is "control characters, parts of characters" \
     "row '\\u001b[\\u0085\\u00e9' | tok-encode -t ab.tok --show --no-bos" '\x1b|[|\xc2|\x85|\xc3|\xa9'
+is "the first tokens" "row 'abab c' | tok-encode -t ab.tok --show --max-tokens 2" "<|bos|>|abab"
+says 2 "--show goes with none of" "what it would not heed" "row a | tok-encode -t ab.tok --show --allow-special"
+says 2 "--max-tokens" "nor a stream's first tokens" "row a | tok-encode -t ab.tok --show --decode --max-tokens 2"
 is "a token stream" "row abc | tok-encode -t ab.tok | tok-encode -t ab.tok --show --decode" "<|bos|>|ab|c"
 says 1 "made with tokenizer" "another's token stream" "row a | tok-encode -t t.tok | tok-encode -t ab.tok --show --decode"
 says 1 "no documents" "nothing to show" "tok-encode -t ab.tok --show </dev/null"

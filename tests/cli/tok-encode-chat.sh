@@ -26,6 +26,7 @@ ok "and leaves no file" "[ ! -e x ]"
 
 # ---- masks
 is "what counts for the loss" "show '$one'" "<|bos|>|<|user_start|>|2|+|2|?|<|user_end|>|<|assistant_start|>|*4|*<|assistant_end|>"
+is "  the first of it" "show '$one' '--max-tokens 8'" "<|bos|>|<|user_start|>|2|+|2|?|<|user_end|>|<|assistant_start|>"
 is "the same through the stream" "chat '$one' | tok-encode -t t.tok --decode --show" \
     "<|bos|>|<|user_start|>|2|+|2|?|<|user_end|>|<|assistant_start|>|*4|*<|assistant_end|>"
 is "for completion" "show '$one' --completion" "<|bos|>|<|user_start|>|2|+|2|?|<|user_end|>|<|assistant_start|>"
