@@ -75,9 +75,8 @@ static Tok *load_old(void)
     return t;
 }
 
-static void write_merges(const Bpe *b)
+static void write_merges(const Bpe *b, Out *o)
 {
-    Out *o = out_open(merges_file, 0);
     for (size_t k = 0; k < b->n; k++)
         out_printf(o, "%" PRIu32 " %" PRIu32 " %zu\n", b->pair[k][0], b->pair[k][1], 256 + k);
     out_close(o);
@@ -145,12 +144,21 @@ static Bpe train(Pieces *v)
     return b;
 }
 
-static void write_counts(Pieces *v, const CountInfo *info)
+static void write_counts(Pieces *v, const CountInfo *info, Out *o)
 {
-    Out *o = out_open(counts_file, OUT_BINARY);
     pieces_sort(v);
     counts_write(o, v, info);
     out_close(o);
+}
+
+static void check_outputs(void)
+{
+    const char *const name[] = { output, counts_file, merges_file };
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < i; k++)
+            if (name[i] && name[k] && strcmp(name[i], name[k]) == 0)
+                die_usage("%s: only one of -o, --counts and --merges can go there",
+                          strcmp(name[i], "-") ? name[i] : "stdout");
 }
 
 int main(int argc, char **argv)
@@ -164,18 +172,21 @@ int main(int argc, char **argv)
     set_defaults();
     if (old_file)
         tok_free(load_old());                   /* before the work, so that errors come early */
+    check_outputs();
     Out *o = out_open(output, OUT_BINARY);      /* likewise */
+    Out *counts = counts_file ? out_open(counts_file, OUT_BINARY) : NULL;
+    Out *merges = merges_file ? out_open(merges_file, 0) : NULL;
     CountInfo info;
     Pieces v = read_all(n, argv + 1, &info);
-    if (counts_file)
-        write_counts(&v, &info);
+    if (counts)
+        write_counts(&v, &info, counts);
     Bpe b = train(&v);
     warn_if_short(&b);
     Tok *t = tok_from_merges((const uint32_t (*)[2])b.pair, b.n);
     tok_write(t, o);
     out_close(o);
-    if (merges_file)
-        write_merges(&b);
+    if (merges)
+        write_merges(&b, merges);
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
     note(1, "%zu merges, the last of a pair that stood %" PRId64 " times; %d ids; %.1f s in all, "

@@ -255,7 +255,7 @@ static void check_operand(const char *path)
 {
     struct stat st;
     if (strcmp(path, "-") != 0 && stat(path, &st) < 0 && errno == ENOENT)
-        die("%s: no such file, and no data set of that name is known", path);
+        die("%s: no such file, and no data set of that name is known", *path ? path : "''");
 }
 
 static void tell(void)
