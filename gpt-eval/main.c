@@ -83,6 +83,7 @@ static const Command *find_command(const char *name)
 
 int main(int argc, char **argv)
 {
+    ops_begin(argv);
     int n = opt_parse(
         argc, argv, "-m DIR [options] bpb ROWS ...\n-m DIR [options] chat TASK ...",
         "Measure a model. bpb: bits per byte on row shards (files, patterns, directories).\n"

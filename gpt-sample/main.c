@@ -171,6 +171,7 @@ static void sample_all(Session *s, Prompts *prompts)
 
 int main(int argc, char **argv)
 {
+    ops_begin(argv);
     int n = opt_parse(argc, argv, "-m DIR [options]", "Continue prompts with a model, or chat.",
                       opts);
     check_model(n, argv);

@@ -290,6 +290,7 @@ static int train(void)
 
 int main(int argc, char **argv)
 {
+    ops_begin(argv);
     options_parse(argc, argv);
     if (opt.dry_run) {
         dry_run();

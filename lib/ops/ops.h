@@ -151,6 +151,11 @@ typedef struct Ops {
     void (*lerp)(real *y, const real *x, double a, int64_t n);      /* y += a (x - y) */
 } Ops;
 
+/* The first thing in main(): has OpenMP's idle threads sleep instead of spin, unless the environment
+ * says how they are to wait. Its library reads the environment before main(), so this starts the
+ * program again, once. */
+void ops_begin(char **argv);
+
 /* device: "auto", "cpu", "cuda", "cuda:N" (auto falls back; an explicit one that is missing dies);
  * dtype: "fp32", "bf16", "auto" (bf16 where the processor multiplies it, else fp32).
  * threads <= 0: all there are; at most 64, or as many as there are processors. On the CPU, the best tier for this processor;
