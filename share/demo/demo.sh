@@ -43,7 +43,7 @@ head -n 1 talk.jsonl
 run "tok-encode -t world.tok --chat talk.jsonl | pack-rows --sft -T 128 -o talk"
 
 say "The same model, fine-tuned on them"
-run "gpt-train --sft --init model --train 'talk-*.rows' --epochs 3 -o chat > chat.jsonl"
+run "gpt-train --sft --init model --train 'talk-*.rows' --epochs 2 -o chat > chat.jsonl"
 
 say "Questions that were held out: other sums, other words, other people"
 held=
