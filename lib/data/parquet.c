@@ -289,13 +289,8 @@ void parquet_describe(const Parquet *p, Buf *out)
             bytes += c->size, values += (uint64_t)c->values, encodings |= c->encodings;
             codecs |= (uint64_t)1 << (c->codec < 63 ? c->codec : 63);
         }
-        const char *sep = "  ";
-        for (int k = 1; k <= p->leaf_node[i]; k++) {
-            const PqNode *n = &p->node[k];
-            if (i < n->leaf || i >= n->leaf + n->leaves) continue;
-            buf_str(out, sep), buf_add(out, n->name, n->name_len);
-            sep = ".";
-        }
+        buf_str(out, "  ");
+        pq_column_name(p, i, out);
         buf_printf(out, " values %" PRIu64 " bytes %" PRIu64 " codecs", values, bytes);
         for (int c = 0; c < 64; c++)
             if (codecs >> c & 1) buf_printf(out, " %s", codec_name(c));

@@ -71,7 +71,9 @@ struct Parquet {
 void pq_footer(Parquet *p);
 const char *pq_encoding_name(int e);
 
-/* pq_page.c: every failure dies, naming the column and where. */
+/* pq_page.c. Appends a leaf's path, a.b.c, escaped as in JSON. */
+void pq_column_name(const Parquet *p, int leaf, Buf *b);
+/* Every failure dies, naming the column and where. */
 _Noreturn void pq_bad(const Parquet *p, const PqLeaf *l, const char *why);
 void pq_pread(const Parquet *p, void *to, size_t n, uint64_t at);
 void pq_chunk(Parquet *p, PqLeaf *l, const PqChunk *c); /* to its first value */

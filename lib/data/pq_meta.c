@@ -158,8 +158,8 @@ static int place(Parquet *p, int i, int def, int rep, int depth)
     }
     n->leaves = p->leaves - n->leaf;
     if (depth && !n->leaves)
-        die("%s: damaged Parquet schema: '%.*s' has no columns", p->path, (int)n->name_len,
-            n->name);
+        die("%s: damaged Parquet schema: %.*s has no columns", p->path, (int)n->key.n - 1,
+            n->key.s);
     return n->next = at;
 }
 
@@ -181,8 +181,8 @@ static void check_names(const Parquet *p)
         qsort(c, (size_t)n, sizeof *c, by_name);
         for (int k = 1; k < n; k++)
             if (by_name(&c[k - 1], &c[k]) == 0)
-                die("%s: Parquet schema: two columns named '%.*s'", p->path, (int)c[k]->name_len,
-                    c[k]->name);
+                die("%s: Parquet schema: two columns named %.*s", p->path, (int)c[k]->key.n - 1,
+                    c[k]->key.s);
     }
     free(c);
 }

@@ -20,21 +20,22 @@ typedef struct PageHead {
     uint64_t at;                        /* where it begins */
 } PageHead;
 
-/* "a.b.c" */
-static void column_name(const Parquet *p, int leaf, Buf *b)
+void pq_column_name(const Parquet *p, int leaf, Buf *b)
 {
+    const char *dot = "";
     for (int i = 1; i <= p->leaf_node[leaf]; i++) {
         const PqNode *n = &p->node[i];
         if (leaf < n->leaf || leaf >= n->leaf + n->leaves) continue;
-        if (b->n) buf_char(b, '.');
-        buf_add(b, n->name, n->name_len);
+        buf_str(b, dot);
+        dot = ".";
+        buf_add(b, n->key.s + 1, n->key.n - 3);         /* without quotes and colon */
     }
 }
 
 _Noreturn void pq_bad(const Parquet *p, const PqLeaf *l, const char *why)
 {
     Buf b = { 0 };
-    column_name(p, p->node[l->node].leaf, &b);
+    pq_column_name(p, p->node[l->node].leaf, &b);
     die("%s: column %s, before byte %" PRIu64 ": %s", p->path, b.s, l->at, why);
 }
 

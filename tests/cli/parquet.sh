@@ -34,6 +34,8 @@ says 1 "not finite" "NaN" "data-fetch '$in/nan.parquet'"
 says 1 "column x, before byte 39: DELTA_BINARY_PACKED" "an encoding" "data-fetch '$in/delta.parquet'"
 says 1 "LZ4_RAW: not supported" "a codec" "data-fetch '$in/lz4.parquet'"
 says 1 "DECIMAL, which is not supported" "a type" "data-fetch '$in/decimal.parquet'"
+says 1 'column e\u001b[2J\n\"q\", before' "control characters of a name stay out of messages" "data-fetch '$in/name.parquet'"
+is "and out of what is told of a file" "data-fetch --inspect '$in/name.parquet' | grep -c '^  e.u001b.2J.n.\"q.\" values 1 '" 1
 says 1 "a row of more than 48 MB" "20,000,000 empty lists in a row of a small file" "data-fetch '$in/lists.parquet'"
 
 # ---- damage: refused, and nothing under the name of the output
