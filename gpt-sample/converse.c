@@ -156,30 +156,46 @@ static void save(State *t, const char *path)
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
 }
 
-/* Nor is one that cannot be read. */
+/* The first line of a file. false, and a warning: it cannot be read, no reason to end either. */
+static bool first_line(const char *path, Buf *b)
+{
+    FILE *f = *path ? fopen(path, "rb") : NULL;
+    if (!*path) warn("/load needs a file name");
+    else if (!f) warn("%s: cannot read:", path);
+    if (!f) return false;
+    for (int ch; (ch = getc(f)) != EOF && ch != '\n' && b->n < 1 << 26; ) buf_char(b, (char)ch);
+    bool good = !ferror(f);
+    if (!good) warn("%s: cannot read:", path);
+    fclose(f);
+    return good;
+}
+
+/* What cannot be loaded leaves the conversation as it is. */
 static void load(State *t, const char *path)
 {
     Buf b = {0};
     Arena a = {0};
+    Talk talk = { .chat = t->talk.chat }, old = t->talk;
     const char *why = NULL;
     char *bad = NULL;
     size_t at;
-    FILE *f = *path ? fopen(path, "rb") : NULL;
-    if (!*path) warn("/load needs a file name");
-    else if (!f) warn("%s: cannot read:", path);
-    if (!f) return;
-    for (int ch; (ch = getc(f)) != EOF && ch != '\n' && b.n < 1 << 26; ) buf_char(&b, (char)ch);
-    fclose(f);
+    if (!first_line(path, &b)) {
+        buf_free(&b);
+        return;
+    }
     const Json *row = json_parse(&a, b.n ? b.s : "", b.n, &why, &at);
     const Json *m = row ? json_get(row, "messages") : NULL;
+    bool good = m && m->kind == J_ARR && !(bad = talk_load(&talk, m));
     if (!row) warn("%s: line 1, byte %zu: %s", path, at + 1, why);
-    else if (!m || m->kind != J_ARR) warn("%s: line 1: no \"messages\" that are an array", path);
-    else if ((bad = talk_load(&t->talk, m))) warn("%s: line 1: %s", path, bad);
-    else note(1, "%s: %zu turn%s", path, t->talk.n, t->talk.n == 1 ? "" : "s");
-    if (m && !bad && t->talk.n && !t->talk.turn[t->talk.n - 1].answered) answer(t);
+    else if (bad) warn("%s: line 1: %s", path, bad);
+    else if (!good) warn("%s: line 1: no \"messages\" that are an array", path);
+    else note(1, "%s: %zu turn%s", path, talk.n, talk.n == 1 ? "" : "s");
+    if (good) t->talk = talk, talk = old;
+    talk_free(&talk);
     free(bad);
     arena_free(&a);
     buf_free(&b);
+    if (good && t->talk.n && !t->talk.turn[t->talk.n - 1].answered) answer(t);
 }
 
 static void retry(State *t)

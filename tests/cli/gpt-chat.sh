@@ -91,6 +91,8 @@ yo'
 is "NUL is text, of the system message too" "printf '/system a\\0bc\nhi\n/save s0.json\n' | $g --chat -n 1 >/dev/null; grep -o 'a.u0000bc' s0.json" 'a\u0000bc'
 is "a file that ends with a question is answered" "say hi >q.json; echo '/load q.json' | $g --chat" yo
 says 0 "nofile: cannot read" "a bad file does not end it" "printf '/load nofile\nhi\n' | gpt-sample -j 1 -m m --chat | grep -qx yo || exit 1; printf '/load nofile\n/save no/such\n' | gpt-sample -j 1 -m m --chat"
+is "nor does it change it" "echo '{\"messages\":[{\"role\":\"user\",\"content\":5}]}' >bad.json; printf 'hi\n/load bad.json\n/load .\n/load c.tok\n/save s3.json\n' | $g --chat >/dev/null; cat s3.json" "$(cat s.json)"
+says 0 ".: cannot read: Is a directory" "a directory" "printf '/load .\n' | gpt-sample -j 1 -m m --chat"
 says 0 "/help lists them" "an unknown command" "echo /foo | gpt-sample -j 1 -m m --chat"
 says 0 "/reset" "/help" "echo /help | $g --chat"
 says 0 "prompt 14, 6 of them new" "a turn computes only what is new" "printf 'hi\nhi\n' | gpt-sample -vj 1 -m m --temperature 0 --chat"
