@@ -26,10 +26,10 @@ static void sizes(Plan *p, int64_t batch)
     auto_sizes(&p->a);
 }
 
-/* A horizon that only the dial set, and data so small that it would be taken more than EPOCHS times:
- * then it is taken EPOCHS times, in EPOCH_STEPS steps each or more. (Up to about 4 epochs are worth
- * nearly as much as new data, beyond 16 hardly anything: Muennighoff et al. 2023.) Returns the
- * number of epochs to plan for, 0: the dial's tokens. */
+/* A horizon that only the dial set, and data so small that it would be taken more than EPOCHS
+ * times: then it is taken EPOCHS times, in EPOCH_STEPS steps each or more, if it has as many rows.
+ * (Up to about 4 epochs are worth nearly as much as new data, beyond 16 hardly anything:
+ * Muennighoff et al. 2023.) Returns the number of epochs to plan for, 0: the dial's tokens. */
 #define EPOCHS 8
 #define EPOCH_STEPS 64
 static double fit_small_data(Plan *p, uint64_t data_rows)

@@ -35,8 +35,8 @@ static void name_of(char out[48], int64_t step, const char *suffix)
     snprintf(out, 48, PREFIX "%06" PRId64 "%s", step, suffix);
 }
 
-/* Is there anything but the files of a checkpoint? The user put it there, or another run has gone on
- * in this place. */
+/* Is there anything but the files of a checkpoint? The user put it there, or another run has gone
+ * on in this place. */
 static bool has_more(int fd)
 {
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), more = 0;

@@ -461,7 +461,8 @@ static void keeping(void)
        !access(other, F_OK), "nor is it replaced");
     char *best = in(dir, CKPT_BEST), *foreign = in(dir, "step-123");
     write_text(foreign, "x");
-    ok(!save(best, 4, 0) && !ckpt_forget(dir) && kept(dir, ".") == 2, "all are forgotten but the newest");
+    ok(!save(best, 4, 0) && !ckpt_forget(dir) && kept(dir, ".") == 2,
+       "all are forgotten but the newest");
     ok(access(best, F_OK) && kept(dir, "step-000003") == -1 && kept(dir, "step-000004") == -1 &&
        kept(dir, "step-000002") == 2 && !access(foreign, F_OK), "and what is not all ours");
     wipe(dir);

@@ -119,9 +119,9 @@ static double loss_of(const char *out, int step) { return number(out, step, "los
 /* A copy of model `from` in which the first n elements of one token's row are v, in all tables of a
  * group.
  *
- * Value embeddings, all of the row, 3e38: rows with that token then give no finite loss; the weights
- * are finite, and the others train. lm_head, one element, infinite: that logit is the softcap's 15 or
- * -15, the loss finite, but its gradient 0 times infinity. */
+ * Value embeddings, all of the row, 3e38: rows with that token then give no finite loss; the
+ * weights are finite, and the others train. lm_head, one element, infinite: that logit is the
+ * softcap's 15 or -15, the loss finite, but its gradient 0 times infinity. */
 static void poison(const char *from, const char *to, int group, int token, int n, real v)
 {
     char *in = xasprintf("%s/%s", dir, from), *out = xasprintf("%s/%s", dir, to);
@@ -163,8 +163,8 @@ static void make_poisoned(const Tok *tok, const char *name, int rows, int bad)
     free(path);
 }
 
-/* F32: a vocabulary whose ids just fit into 16 bits, and one that has one more. A row whose every token
- * is the highest id gives that id a gradient, and in wte no other. */
+/* F32: a vocabulary whose ids just fit into 16 bits, and one that has one more. A row whose every
+ * token is the highest id gives that id a gradient, and in wte no other. */
 static void test_wide(int V)
 {
     int n = V - 256 - SP_COUNT, alone = 1;
