@@ -79,7 +79,7 @@ exits 143 "SIGTERM in an evaluation" in_eval
 is "  which counts as not made" "grep -c val_bpb $dir/cut.jsonl; sed -n 's/^  \"val_step\": \(.*\),/\1/p; s/^  \"step\": \(.*\),/\1/p' $dir/cut/state.json" "0
 0
 null"
-ok "  and a resume makes up for it" "gpt-train -q -j 1 --resume -o $dir/cut >$dir/cut.jsonl && gpt-train $long -o $dir/uncut >$dir/uncut.jsonl && same cut uncut"
+ok "  and a resume makes up for it" "gpt-train -q -j 1 --resume --eval-tokens 320 -o $dir/cut >$dir/cut.jsonl && gpt-train $long --eval-tokens 320 -o $dir/uncut >$dir/uncut.jsonl && same cut uncut"
 ok "  in its own record" "losses_of() { sed 's/, \"tok_per_s.*\"dt\": [0-9.]*//' \$1 | tail -n +2; }; losses_of $dir/cut.jsonl >$dir/c1; losses_of $dir/uncut.jsonl | cmp - $dir/c1 && grep -q '^{\"step\": 0, \"val_bpb' $dir/c1"
 # timeout(1) signals the process and its group: twice in a moment is once
 twice() {
