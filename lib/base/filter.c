@@ -1,0 +1,136 @@
+#include "base/filter.h"
+#include "base/progress.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LINE_MOST = 1 << 20 };
+extern char **environ;
+
+struct Filter {
+    pid_t pid;
+    int in, out;                /* what we write to and read from */
+    char why[128];
+};
+
+Filter *filter_open(const char *cmd)
+{
+    static const char run[] = "command -v stdbuf >/dev/null 2>&1 && exec stdbuf -oL sh -c \"$1\"\n"
+                              "exec sh -c \"$1\"";
+    int to[2], from[2];
+    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) die("'%s':", cmd);
+    char sh[] = "sh", dash_c[] = "-c", *text = xstrdup(run), *arg = xstrdup(cmd);
+    char *argv[] = { sh, dash_c, text, sh, arg, NULL };
+    posix_spawn_file_actions_t acts;
+    posix_spawnattr_t attr;
+    sigset_t set;
+    posix_spawn_file_actions_init(&acts);
+    posix_spawn_file_actions_adddup2(&acts, to[0], 0);
+    posix_spawn_file_actions_adddup2(&acts, from[1], 1);
+    posix_spawnattr_init(&attr);
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGINT);
+    posix_spawnattr_setsigdefault(&attr, &set);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    Filter *f = xcalloc(1, sizeof *f);
+    errno = posix_spawn(&f->pid, "/bin/sh", &acts, &attr, argv, environ);
+    if (errno) die("'%s':", cmd);
+    posix_spawn_file_actions_destroy(&acts);
+    posix_spawnattr_destroy(&attr);
+    free(text), free(arg);
+    close(to[0]), close(from[1]);
+    f->in = to[1], f->out = from[0];
+    fcntl(f->in, F_SETFL, O_NONBLOCK);
+    return f;
+}
+
+static size_t count_lines(const char *s, size_t n)
+{
+    size_t k = 0;
+    for (const char *end = s + n; s < end && (s = memchr(s, '\n', (size_t)(end - s))); s++) k++;
+    return k;
+}
+
+/* How it ended, once its stdout is closed. */
+static const char *ended(Filter *f)
+{
+    int status = 0;
+    double end = now_seconds() + 1;
+    while (waitpid(f->pid, &status, WNOHANG) == 0 && now_seconds() < end) poll(NULL, 0, 1);
+    if (now_seconds() >= end) return "closed its output";
+    f->pid = -1;
+    if (WIFSIGNALED(status))
+        snprintf(f->why, sizeof f->why, "was ended by signal %d", WTERMSIG(status));
+    else snprintf(f->why, sizeof f->why, "ended with status %d", WEXITSTATUS(status));
+    return f->why;
+}
+
+static const char *exchange(Filter *f, const Buf *in, size_t n, double seconds,
+                            const volatile sig_atomic_t *cancel, Buf *out)
+{
+    size_t sent = 0, have = 0, line = 0;        /* line: where the unfinished one begins */
+    double end = now_seconds() + seconds;
+    char part[65536];
+    if (poll(&(struct pollfd){ f->out, POLLIN, 0 }, 1, 0) > 0 && read(f->out, part, 1) > 0)
+        return "gave more lines than it got";           /* in answer to the last ones */
+    while (have < n || sent < in->n) {
+        double left = end - now_seconds();
+        if (cancel && *cancel) return "interrupted";
+        if (left <= 0) {
+            snprintf(f->why, sizeof f->why,
+                     "gave %zu of %zu answers, and none in %g s (does it hold its output back?)",
+                     have, n, seconds);
+            return f->why;
+        }
+        struct pollfd p[2] = { { f->out, POLLIN, 0 }, { f->in, POLLOUT, 0 } };
+        if (poll(p, sent < in->n ? 2 : 1, left < 0.2 ? (int)(left * 1000) + 1 : 200) < 0) continue;
+        if (sent < in->n && p[1].revents) {
+            ssize_t k = write(f->in, in->s + sent, in->n - sent);
+            if (k > 0) sent += (size_t)k;
+            else if (k < 0 && errno != EAGAIN && errno != EINTR) return ended(f);
+        }
+        if (!p[0].revents) continue;
+        ssize_t k = read(f->out, part, sizeof part);
+        if (k == 0) return ended(f);
+        if (k < 0) continue;
+        buf_add(out, part, (size_t)k);
+        size_t more = count_lines(part, (size_t)k);
+        if (more) line = out->n - (size_t)(part + k - 1 - (char *)memrchr(part, '\n', (size_t)k));
+        if (out->n - line > LINE_MOST) return "gave a line of more than 1 MB";
+        if (more) end = now_seconds() + seconds;
+        have += more;
+    }
+    if (have > n || line < out->n) return "gave more lines than it got";
+    return NULL;
+}
+
+const char *filter_ask(Filter *f, const Buf *in, size_t n, double seconds,
+                       const volatile sig_atomic_t *cancel, Buf *out)
+{
+    struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+    buf_clear(out);
+    sigaction(SIGPIPE, &ignore, &old);
+    const char *why = exchange(f, in, n, seconds, cancel, out);
+    sigaction(SIGPIPE, &old, NULL);
+    return why;
+}
+
+void filter_close(Filter *f)
+{
+    if (!f) return;
+    close(f->in), close(f->out);
+    if (f->pid > 0) {
+        double end = now_seconds() + 0.5;
+        while (waitpid(f->pid, NULL, WNOHANG) == 0)
+            if (now_seconds() > end) kill(-f->pid, SIGKILL), end += 3600;
+            else poll(NULL, 0, 1);
+    }
+    free(f);
+}
