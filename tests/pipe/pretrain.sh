@@ -36,7 +36,7 @@ says 2 "no picture" "plot: no output" "$plot a_run.jsonl"
 says 2 "no metrics" "plot: no input" "$plot -o x.png"
 says 2 "not .png" "plot: another kind" "$plot a_run.jsonl -o x.txt"
 if command -v gnuplot >/dev/null; then
-    ok "plot: two runs in a picture" "$plot a_run.jsonl three/metrics.jsonl -o loss.svg && grep -q 'a run' loss.svg && grep -q 'bits per byte' loss.svg"
+    ok "plot: two runs in a picture" "$plot a_run.jsonl three/metrics.jsonl -o loss.svg && grep -q 'a run' loss.svg && grep -q '>three<' loss.svg && grep -q 'bits per byte' loss.svg"
     ok "plot: PNG" "$plot a_run.jsonl -o loss.png && [ \"\$(head -c 4 loss.png | tail -c 3)\" = PNG ]"
     says 1 "none.jsonl: cannot be read" "plot: a file that is missing" "$plot none.jsonl -o x.png"
     says 1 "world.txt: no metrics" "plot: a file of something else" "$plot world.txt -o x.png"
