@@ -1,10 +1,9 @@
 /* toolcmd.c -- see toolcmd.h. */
 #include "toolcmd.h"
+#include "base/child.h"
 #include "base/progress.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,38 +11,6 @@
 #include <unistd.h>
 
 enum { SECONDS = 3, MOST = 1 << 16 };
-extern char **environ;
-
-typedef struct Child { pid_t pid; int in, out; } Child;     /* what we write to and read from */
-
-static bool start(const char *cmd, Child *c)
-{
-    int to[2], from[2];
-    if (pipe2(to, O_CLOEXEC)) return false;
-    if (pipe2(from, O_CLOEXEC)) return close(to[0]), close(to[1]), false;
-    char sh[] = "sh", dash_c[] = "-c", *text = xstrdup(cmd), *argv[] = { sh, dash_c, text, NULL };
-    posix_spawn_file_actions_t acts;
-    posix_spawnattr_t attr;
-    sigset_t set;
-    posix_spawn_file_actions_init(&acts);
-    posix_spawn_file_actions_adddup2(&acts, to[0], 0);
-    posix_spawn_file_actions_adddup2(&acts, from[1], 1);
-    posix_spawnattr_init(&attr);
-    sigemptyset(&set);
-    sigaddset(&set, SIGPIPE);
-    sigaddset(&set, SIGINT);
-    posix_spawnattr_setsigdefault(&attr, &set);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-    int err = posix_spawn(&c->pid, "/bin/sh", &acts, &attr, argv, environ);
-    posix_spawn_file_actions_destroy(&acts);
-    posix_spawnattr_destroy(&attr);
-    free(text);
-    close(to[0]), close(from[1]);
-    c->in = to[1], c->out = from[0];
-    if (!err) return true;
-    close(c->in), close(c->out);
-    return errno = err, false;
-}
 
 /* s goes in, out comes out, until the command closes its stdout. NULL, or why not. */
 static const char *talk_to(Child *c, const ToolCmd *t, const Buf *s, Buf *out)
@@ -51,7 +18,6 @@ static const char *talk_to(Child *c, const ToolCmd *t, const Buf *s, Buf *out)
     double end = now_seconds() + SECONDS;
     size_t sent = 0;
     char part[4096];
-    fcntl(c->in, F_SETFL, O_NONBLOCK);
     for (;;) {
         double left = end - now_seconds();
         if (left <= 0) return "took more than 3 seconds";
@@ -108,7 +74,8 @@ bool toolcmd_run(void *arg, const char *s, size_t n, Buf *out)
     buf_char(&line, '\n');
     struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
     sigaction(SIGPIPE, &ignore, &old);
-    if (start(t->cmd, &c)) why = finish(&c, talk_to(&c, t, &line, out));
+    const char *argv[] = { "sh", "-c", t->cmd, NULL };
+    if (child_sh(argv, &c)) why = finish(&c, talk_to(&c, t, &line, out));
     else why = strerror(errno);
     sigaction(SIGPIPE, &old, NULL);
     buf_free(&line);

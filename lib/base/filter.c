@@ -1,9 +1,8 @@
 #include "base/filter.h"
+#include "base/child.h"
 #include "base/progress.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 enum { LINE_MOST = 1 << 20 };
-extern char **environ;
 
 struct Filter {
     pid_t pid;
@@ -23,31 +21,11 @@ Filter *filter_open(const char *cmd)
 {
     static const char run[] = "command -v stdbuf >/dev/null 2>&1 && exec stdbuf -oL sh -c \"$1\"\n"
                               "exec sh -c \"$1\"";
-    int to[2], from[2];
-    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) die("'%s':", cmd);
-    char sh[] = "sh", dash_c[] = "-c", *text = xstrdup(run), *arg = xstrdup(cmd);
-    char *argv[] = { sh, dash_c, text, sh, arg, NULL };
-    posix_spawn_file_actions_t acts;
-    posix_spawnattr_t attr;
-    sigset_t set;
-    posix_spawn_file_actions_init(&acts);
-    posix_spawn_file_actions_adddup2(&acts, to[0], 0);
-    posix_spawn_file_actions_adddup2(&acts, from[1], 1);
-    posix_spawnattr_init(&attr);
-    sigemptyset(&set);
-    sigaddset(&set, SIGPIPE);
-    sigaddset(&set, SIGINT);
-    posix_spawnattr_setsigdefault(&attr, &set);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    const char *argv[] = { "sh", "-c", run, "sh", cmd, NULL };
+    Child c;
+    if (!child_sh(argv, &c)) die("'%s':", cmd);
     Filter *f = xcalloc(1, sizeof *f);
-    errno = posix_spawn(&f->pid, "/bin/sh", &acts, &attr, argv, environ);
-    if (errno) die("'%s':", cmd);
-    posix_spawn_file_actions_destroy(&acts);
-    posix_spawnattr_destroy(&attr);
-    free(text), free(arg);
-    close(to[0]), close(from[1]);
-    f->in = to[1], f->out = from[0];
-    fcntl(f->in, F_SETFL, O_NONBLOCK);
+    *f = (Filter){ .pid = c.pid, .in = c.in, .out = c.out };
     return f;
 }
 
