@@ -1,7 +1,8 @@
 /* enc.c -- encoding text with a tokenizer; see tok.h and enc.h.
  *
  * Pieces are looked up in the tables of enc_cache.h. What is not there is encoded by enc_scan.c,
- * enc_chars.c or enc_walk.c, or for tokenizers that are not plain by tok_piece(). */
+ * enc_chars.c or enc_walk.c, or for tokenizers that cannot be numbered as plain ones by
+ * tok_piece(). */
 #include "text/enc.h"
 #include "text/enc_cache.h"
 #include "text/nfc.h"
@@ -14,7 +15,7 @@ enum { ENDS = 512 };
 struct TokEnc {
     EncModel *m;
     const Tok *t;
-    bool plain;
+    bool plain;                 /* encmodel_plain() */
     SplitKind kind;
     int bits;                   /* entries of the table, log2 */
     EncCache c;
@@ -82,7 +83,7 @@ TokEnc *tokenc_sized(const Tok *t, int bits)
     TokEnc *e = xcalloc(1, sizeof *e);
     e->m = encmodel_new(t);
     e->t = t;
-    e->plain = tok_plain(t);
+    e->plain = encmodel_plain(e->m);
     e->kind = tok_split(t);
     e->bits = bits;
     return e;
@@ -90,7 +91,7 @@ TokEnc *tokenc_sized(const Tok *t, int bits)
 
 TokEnc *tokenc_new(const Tok *t)
 {
-    return tokenc_sized(t, 17);                         /* 4 MB */
+    return tokenc_sized(t, tok_vocab(t) <= 65536 ? 17 : 18);   /* 4 or 8 MB */
 }
 
 TokEnc *tokenc_share(TokEnc *from)
@@ -133,8 +134,10 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, cons
         if (whole >= 0) return e->tmp[0] = (uint32_t)whole, 1;
         if (ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
         else if (n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
+        if (!got && walk_can(e->m)) got = enc_walk(e->m, &e->walk, s, n, e->tmp);
+        const uint32_t *ids = encmodel_ids(e->m);
+        for (size_t i = 0; ids && i < got; i++) e->tmp[i] = ids[e->tmp[i]];
         if (got) return got;
-        if (walk_can(e->m)) return enc_walk(e->m, &e->walk, s, n, e->tmp);
     }
     if (n >= UINT32_MAX)
         die("a stretch of %zu bytes without a place to split it: less than 2^32 are possible", n);

@@ -7,9 +7,13 @@
 #define NO_ID UINT32_MAX
 
 typedef struct EncModel EncModel;               /* read-only once made; shared by threads */
+/* Merges are numbered as a plain tokenizer's, whatever the ids of t, where that can be: then what
+ * the ways give is to be mapped, see encmodel_ids(). */
 EncModel *encmodel_new(const Tok *t);
 EncModel *encmodel_share(EncModel *m);
 void encmodel_free(EncModel *m);
+bool encmodel_plain(const EncModel *m);         /* false: none of the ways can be gone */
+const uint32_t *encmodel_ids(const EncModel *m);        /* ids of t; NULL: they are the same */
 
 /* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by
  * a bijection; its low bits are the tag, which chooses a bucket, and with the bucket's pilot and
@@ -21,6 +25,8 @@ typedef struct PairTable {
     uint32_t *slot;             /* tag << id_bits | id + 1, or 0; NULL: no table, ask t */
     uint16_t *pilot;            /* of a bucket */
     int bits, bucket_bits, id_bits;     /* of a slot's number, ... */
+    uint64_t *wide;             /* for more ids, in place of slot and pilot: open addressing, pair
+                                 * << 24 | id + 1, a pair being two ids of 20 bits; or NULL */
 } PairTable;
 void pairs_make(PairTable *m, const Tok *t);    /* t is plain */
 void pairs_free(PairTable *m);
@@ -48,9 +54,23 @@ static inline uint32_t pair_quick(const PairTable *m, uint32_t a, uint32_t b)
     return ((y ^ x << m->id_bits) <= low ? y & low : 0) - 1;
 }
 
+static inline uint64_t *pair_wide_slot(const PairTable *m, uint64_t pair)
+{
+    size_t mask = ((size_t)1 << m->bits) - 1, i = pair * 0x9e3779b97f4a7c15u >> (64 - m->bits);
+    while (m->wide[i] && m->wide[i] >> 24 != pair) i = (i + 1) & mask;
+    return &m->wide[i];
+}
+
+/* The same where ids are wide; a border, NO_ID, makes a pair that none is: no id has 20 ones. */
+static inline uint32_t pair_wide(const PairTable *m, uint32_t a, uint32_t b)
+{
+    return (uint32_t)(*pair_wide_slot(m, (uint64_t)a << 20 | b) & 0xffffff) - 1;
+}
+
 static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
 {
-    return m->slot ? pair_quick(m, a, b) : (uint32_t)tok_pair(m->t, a, b);
+    return m->slot ? pair_quick(m, a, b) : m->wide ? pair_wide(m, a, b)
+                   : (uint32_t)tok_pair(m->t, a, b);
 }
 
 /* out has room for n ids; returns how many. Plain tokenizers only:

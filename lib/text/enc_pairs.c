@@ -75,10 +75,22 @@ static bool place_all(Making *k)
     return good;
 }
 
+static void make_wide(PairTable *m, size_t merges)
+{
+    m->bits = 10;
+    while ((size_t)1 << m->bits < 2 * merges) m->bits++;
+    m->wide = huge_alloc(sizeof *m->wide << m->bits);
+    for (size_t k = 0; k < merges; k++) {
+        uint64_t pair = (uint64_t)m->pair[k][0] << 20 | m->pair[k][1];
+        *pair_wide_slot(m, pair) = pair << 24 | (256 + k + 1);
+    }
+}
+
 void pairs_make(PairTable *m, const Tok *t)
 {
     size_t merges = tok_merges(t, &m->pair);
     m->t = t;
+    if (merges && 256 + merges > 0xffff && 256 + merges <= 0xfffff) make_wide(m, merges);
     if (!merges || 256 + merges > 0xffff) return;
     m->bits = 10;
     while ((size_t)1 << m->bits < 2 * merges) m->bits++;
@@ -99,6 +111,6 @@ void pairs_make(PairTable *m, const Tok *t)
 
 void pairs_free(PairTable *m)
 {
-    free(m->slot), free(m->pilot);
-    m->slot = NULL, m->pilot = NULL;
+    free(m->slot), free(m->pilot), huge_free(m->wide, sizeof *m->wide << m->bits);
+    m->slot = NULL, m->pilot = NULL, m->wide = NULL;
 }

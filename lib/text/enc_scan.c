@@ -10,9 +10,11 @@
 #endif
 
 struct EncModel {
-    const Tok *t;
+    const Tok *t;               /* plain, or none of the rest is there */
+    Tok *own; uint32_t *ids;    /* what t was made for another one; or NULL */
     atomic_int users;
     PairTable pairs;
+    bool simd;                  /* AVX2, and a table of pairs */
     uint16_t *bytes;            /* [65536] merge of two bytes, or 0xffff; NULL: ids are too large */
     pthread_mutex_t lock;       /* of what is made when it is first needed */
     atomic_int chars_state, walk_state;         /* 0: not tried, 1: can, 2: cannot */
@@ -34,30 +36,34 @@ static bool has_avx2(void)
 #endif
 }
 
-static uint16_t *bytes_new(const PairTable *m, size_t merges)
+static uint16_t *bytes_new(const PairTable *m)
 {
+    const uint32_t (*pair)[2];
+    size_t merges = tok_merges(m->t, &pair);
     uint16_t *bytes = xreallocarray(NULL, 65536, sizeof *bytes);
     memset(bytes, 0xff, 65536 * sizeof *bytes);
     for (size_t k = 0; k < merges; k++)
-        if (m->pair[k][0] < 256 && m->pair[k][1] < 256)
-            bytes[m->pair[k][0] << 8 | m->pair[k][1]] = (uint16_t)(256 + k);
+        if (pair[k][0] < 256 && pair[k][1] < 256)
+            bytes[pair[k][0] << 8 | pair[k][1]] = (uint16_t)(256 + k);
     return bytes;
 }
 
 EncModel *encmodel_new(const Tok *t)
 {
     EncModel *m = xcalloc(1, sizeof *m);
-    const uint32_t (*pair)[2];
-    size_t merges = tok_merges(t, &pair);
-    m->t = t;
     m->users = 1;
     pthread_mutex_init(&m->lock, NULL);
+    if (!tok_plain(t)) m->own = tok_renumbered(t, &m->ids);
+    m->t = t = m->own ? m->own : t;
     if (!tok_plain(t)) return m;
     pairs_make(&m->pairs, t);
-    if (m->pairs.slot && has_avx2())
-        m->bytes = bytes_new(&m->pairs, merges);
+    m->simd = (m->pairs.slot || m->pairs.wide) && has_avx2();
+    if (m->simd && m->pairs.slot) m->bytes = bytes_new(&m->pairs);
     return m;
 }
+
+bool encmodel_plain(const EncModel *m) { return tok_plain(m->t); }
+const uint32_t *encmodel_ids(const EncModel *m) { return m->ids; }
 
 EncModel *encmodel_share(EncModel *m)
 {
@@ -72,6 +78,7 @@ void encmodel_free(EncModel *m)
     pthread_mutex_destroy(&m->lock);
     pairs_free(&m->pairs);
     free(m->bytes), free(m->chars);
+    tok_free(m->own), free(m->ids);
     free(m);
 }
 
@@ -306,11 +313,66 @@ AVX2 static size_t merge_512(const PairTable *table, Symbols *w, const uint16_t 
     }
 }
 
+/* ---- the same with ids of more than 16 bits */
+
+AVX2 static inline uint32_t least_of(const uint32_t *key, size_t n)     /* n: a multiple of 8 */
+{
+    __m256i v = _mm256_load_si256((const __m256i *)key);
+    for (size_t i = 8; i < n; i += 8)
+        v = _mm256_min_epu32(v, _mm256_load_si256((const __m256i *)(key + i)));
+    __m128i x = _mm_min_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    x = _mm_min_epu32(x, _mm_shuffle_epi32(x, 0x4e));
+    x = _mm_min_epu32(x, _mm_shuffle_epi32(x, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(x);
+}
+
+/* Keys are id << 9 | place, in blocks of 64; of several the least ones are kept. */
+typedef struct Wide {
+    uint32_t key[SCAN_MAX] __attribute__((aligned(32)));
+    uint32_t least[8] __attribute__((aligned(32)));
+} Wide;
+_Static_assert(SCAN_MAX == 1 << 9, "places have 9 bits");
+
+static inline void set_wide(Wide *k, size_t i, uint32_t id)
+{
+    k->key[i] = id == NO_ID ? NO_ID : id << 9 | (uint32_t)i;
+}
+
+AVX2 static size_t merge_wide(const PairTable *table, Symbols *w, uint32_t *out)
+{
+    const PairTable m = *table;
+    const size_t n = w->n, all = (n + 7) & ~(size_t)7;
+    const size_t full = all > 64 ? (n + 63) & ~(size_t)63 : all;
+    Wide k;
+    Links l;
+    links_init(&l, n);
+    for (size_t i = 0; i < n; i++) set_wide(&k, i, pair_wide(&m, w->id[i + 1], w->id[i + 2]));
+    for (size_t i = n; i < full; i++) k.key[i] = NO_ID;
+    memset(k.least, 0xff, sizeof k.least);
+    for (size_t i = 0; all > 64 && i < full; i += 64) k.least[i / 64] = least_of(k.key + i, 64);
+    for (;;) {
+        uint32_t x = all > 64 ? least_of(k.least, 8) : least_of(k.key, all), id = x >> 9;
+        if (x == NO_ID) return links_out(&l, w, out);
+        size_t at = (x & (SCAN_MAX - 1)) + 1, gone = l.next[at], after = l.next[gone];
+        size_t before = l.prev[at];
+        l.next[at] = (uint16_t)after, l.prev[after] = (uint16_t)at;
+        uint32_t right = pair_wide(&m, id, w->id[after]), left = pair_wide(&m, w->id[before], id);
+        w->id[at] = id;
+        k.key[gone - 1] = NO_ID;
+        set_wide(&k, at - 1, right);
+        if (before) set_wide(&k, before - 1, left);
+        if (all <= 64) continue;
+        for (size_t b = (before ? before - 1 : 0) / 64; b <= (gone - 1) / 64; b++)
+            k.least[b] = least_of(k.key + 64 * b, 64);
+    }
+}
+
 AVX2 static size_t merge_avx2(const EncModel *model, Symbols *w, uint32_t *out)
 {
     const PairTable m = model->pairs;
     const uint16_t *bytes = model->bytes;
     uint16_t first[SCAN_MAX + 16];
+    if (m.wide) return merge_wide(&m, w, out);
     size_t n = w->n;
     const uint32_t *id = w->id;
     for (size_t i = 1; i < n; i++)
@@ -324,14 +386,14 @@ AVX2 static size_t merge_avx2(const EncModel *model, Symbols *w, uint32_t *out)
 static size_t merge(const EncModel *m, Symbols *w, uint32_t *out)
 {
 #ifdef __x86_64__
-    if (m->bytes) return merge_avx2(m, w, out);
+    if (m->simd) return merge_avx2(m, w, out);
 #endif
     return merge_any(&m->pairs, w, out);
 }
 
 size_t scan_max(const EncModel *m)
 {
-    return m->bytes ? SCAN_MAX : ANY_MAX;
+    return m->simd ? SCAN_MAX : ANY_MAX;
 }
 
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out)

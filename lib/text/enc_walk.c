@@ -10,6 +10,7 @@
  * border shows that would have been merged before: a lower id than the merge just undone, or on the
  * right side an equal one (then the leftmost goes first). */
 #include "text/enc_int.h"
+#include "text/tok_int.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,18 @@ static uint8_t *reached(const PairTable *m, size_t ids)
         uint32_t a = pair[id - 256][0], b = pair[id - 256][1];
         yes[id] = yes[a] && yes[b] && together(m, a, b, id);
     }
+    return yes;
+}
+
+bool merges_reach_all(const Tok *t)
+{
+    PairTable m = {0};
+    bool yes = true;
+    pairs_make(&m, t);
+    size_t ids = 256 + tok_merges(t, &m.pair);
+    uint8_t *reach = reached(&m, ids);
+    for (size_t i = 0; i < ids && yes; i++) yes = reach[i];
+    free(reach), pairs_free(&m);
     return yes;
 }
 

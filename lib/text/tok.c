@@ -359,7 +359,14 @@ bool tok_all_reached(const Tok *t)
 {
     PieceRoom r = {0};
     Ids v = {0};
+    uint32_t *ids = NULL;
     bool yes = t->merges + 256 >= t->ordinary;
+    Tok *plain = yes ? tok_renumbered(t, &ids) : NULL;
+    if (plain) {
+        yes = merges_reach_all(plain);
+        tok_free(plain), free(ids);
+        return yes;
+    }
     for (int id = 0; yes && id < t->vocab; id++) {
         if (t->len[id] < 2)
             continue;
@@ -417,6 +424,39 @@ Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n)
         tok_put_special(t, 256 + n + (size_t)k, special_names[k], strlen(special_names[k]));
     buf_free(&b);
     return tok_end(t);
+}
+
+Tok *tok_renumbered(const Tok *t, uint32_t **ids)
+{
+    size_t n = 256 + t->merges;
+    if (t->by_rank || !t->merges) return NULL;
+    uint32_t *to = xreallocarray(NULL, n, sizeof *to);
+    uint32_t *from = xcalloc((size_t)t->vocab, sizeof *from);   /* plus 1; 0: not made yet */
+    Buf b = {0};
+    for (uint32_t c = 0; c < 256; c++) {
+        to[c] = (uint32_t)t->byte_id[c];
+        from[to[c]] = c + 1;
+    }
+    bool good = true;
+    for (uint32_t k = 0; k < t->merges && good; k++) {
+        uint32_t x = from[t->pair[k][0]], y = from[t->pair[k][1]];
+        uint32_t id = tok_slot(t, t->pair[k][0], t->pair[k][1])->id1 - 1;
+        good = x && y && !from[id];
+        if (!good) break;
+        to[256 + k] = id;
+        from[id] = 256 + k + 1;
+        buf_u32(&b, x - 1), buf_u32(&b, y - 1);
+    }
+    Tok *plain = NULL;
+    if (good) {
+        plain = tok_of_pairs("merges", b.s, t->merges, 0);
+        plain->plain = true;
+        *ids = to;
+    } else {
+        free(to);
+    }
+    free(from), buf_free(&b);
+    return plain;
 }
 
 void tok_free(Tok *t)

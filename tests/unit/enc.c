@@ -7,6 +7,7 @@
 #include "text/enc.h"
 #include "text/enc_int.h"
 #include "text/split.h"
+#include "text/tok_int.h"
 #include "text/utf8.h"
 
 typedef uint32_t Merge[2];
@@ -57,6 +58,65 @@ static Tok *large(void)
     Tok *t = tok_from_merges((const Merge *)m, n);
     free(m);
     return t;
+}
+
+static uint32_t *shuffled(uint32_t n)
+{
+    uint32_t *x = xreallocarray(NULL, n, sizeof *x);
+    for (uint32_t i = 0; i < n; i++) x[i] = i;
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t k = (uint32_t)below(i), y = x[k];
+        x[k] = x[i - 1], x[i - 1] = y;
+    }
+    return x;
+}
+
+/* All pairs of bytes in any order, then merges of letters in any order: ids of 17 bits compete. */
+static Tok *wide(void)
+{
+    enum { N = 66500 };
+    Merge *m = xreallocarray(NULL, N, sizeof *m);
+    uint32_t *order = shuffled(65536), n = 65536, two['d' + 1]['d' + 1];
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t a = order[k] >> 8, b = order[k] & 255;
+        m[k][0] = a, m[k][1] = b;
+        if (a >= 'a' && a <= 'd' && b >= 'a' && b <= 'd') two[a][b] = 256 + k;
+    }
+    uint32_t *longer = shuffled(256);           /* of four letters: 3 + 1, or 2 + 2 */
+    uint32_t three[64];
+    for (uint32_t k = 0; k < 64; k++) {
+        uint32_t a = 'a' + k / 16, b = 'a' + k / 4 % 4, c = 'a' + k % 4;
+        m[n][0] = k % 3 ? two[a][b] : a, m[n][1] = k % 3 ? c : two[b][c];
+        three[k] = 256 + n++;
+    }
+    for (uint32_t k = 0; k < 256; k++) {
+        uint32_t x = longer[k], a = 'a' + x / 64, b = 'a' + x / 16 % 4, c = 'a' + x / 4 % 4;
+        if (k % 2) m[n][0] = three[x / 4], m[n][1] = 'a' + x % 4;
+        else m[n][0] = two[a][b], m[n][1] = two[c]['a' + x % 4];
+        n++;
+    }
+    Tok *t = tok_from_merges((const Merge *)m, n);
+    free(m), free(order), free(longer);
+    return t;
+}
+
+/* The same tokenizer with any ids; new_id[id of t]. `twice`: the last merge makes a token that
+ * there was. `more`: a token that no merge makes. */
+static Tok *other_ids(const Tok *t, uint32_t *new_id, bool twice, bool more)
+{
+    const Merge *pair;
+    size_t merges = tok_merges(t, &pair), ids = 256 + merges, n;
+    Tok *u = tok_begin("test", ids + 1, ids + 40);
+    for (size_t id = 0; id < ids; id++) {
+        const char *s = tok_bytes(t, (int)id, &n);
+        tok_put(u, new_id[id], s, n);
+    }
+    if (more) tok_put(u, ids + 39, "\xff\xfe\xff\xfe", 4);
+    tok_put_pattern(u, split_pattern, strlen(split_pattern), false);
+    for (size_t k = 0; k < merges; k++) tok_put_merge(u, new_id[pair[k][0]], new_id[pair[k][1]]);
+    if (twice)                                  /* xxx: of xx and x, then also of x and xx */
+        tok_put_merge(u, new_id['x'], new_id[256 + merges - 2]);
+    return tok_end(u);
 }
 
 static Tok *ascii(void)
@@ -141,6 +201,74 @@ static void piece_ways(void)
     ok(!heap, "with the heap (%d wrong)", heap);
     ok(unreached > 0, "%d of them tokens that merging does not reach", unreached);
     free(room.dead), free(room.seen), piece_free(&heap_room);
+}
+
+/* Ids past 16 bits have a table of pairs and a search of their own. */
+static void wide_pieces(void)
+{
+    Tok *t = wide();
+    EncModel *m = encmodel_new(t);
+    WalkRoom room = {0};
+    uint32_t out[SCAN_MAX];
+    int scan = 0, walk = 0, rounds = 3000;
+    walk_can(m);
+    for (int k = 0; k < rounds; k++) {
+        char s[SCAN_MAX];
+        size_t n = 1 + below(k % 10 ? 70 : SCAN_MAX);
+        for (size_t i = 0; i < n; i++) s[i] = (char)(below(100) ? 'a' + below(4) : below(256));
+        Ids want = {0};
+        naive(t, s, n, &want);
+        if (n <= scan_max(m)) scan += !same(out, enc_scan(m, s, n, out), &want);
+        walk += !same(out, enc_walk(m, &room, s, n, out), &want);
+        ids_free(&want);
+    }
+    ok(!scan && !walk, "%d pieces with ids of 17 bits (scan: %d wrong, walk: %d)", rounds, scan,
+       walk);
+    free(room.dead), free(room.seen), encmodel_free(m), tok_free(t);
+}
+
+/* Tokenizers with other ids give the same tokens, by the same ways. */
+static void renumbered(void)
+{
+    int wrong = 0, quick = 0, slow = 0;
+    for (int k = 0; k < 60; k++) {
+        Tok *t;
+        if (k == 0) {
+            t = wide();
+        } else if (k % 3 == 0) {
+            static const Merge m[] = { {' ', 'x'}, {'x', 'x'}, {257, 'x'} };
+            t = tok_from_merges(m, 3);
+        } else {
+            t = wild(4, 1 + (int)below(200));
+        }
+        const Merge *pair;
+        size_t ids = 256 + tok_merges(t, &pair);
+        uint32_t *new_id = shuffled((uint32_t)ids);
+        bool twice = k && k % 3 == 0;
+        Tok *u = other_ids(t, new_id, twice, k % 4 == 1);
+        EncModel *m = encmodel_new(u);
+        quick += encmodel_plain(m) && encmodel_ids(m), slow += !encmodel_plain(m);
+        TokEnc *e = tokenc_new(u);
+        PieceRoom room = {0};
+        for (int i = 0; i < 50; i++) {
+            char s[100];
+            size_t n = 1 + below(sizeof s);
+            for (size_t j = 0; j < n; j++) s[j] = (char)((k % 3 ? 'a' : 'w') + below(4));
+            Ids got = {0}, want = {0}, rule = {0};
+            tok_encode(e, s, n, &got);
+            tok_piece(u, &room, s, n, &rule);
+            naive(t, s, n, &want);              /* one piece; never a token that merging misses */
+            for (size_t j = 0; j < want.n; j++) want.id[j] = new_id[want.id[j]];
+            bool token = tok_find(u, s, n) >= 0;
+            wrong += !same(got.id, got.n, &rule) || 
+                     (!twice && !token && !same(got.id, got.n, &want));
+            ids_free(&got), ids_free(&want), ids_free(&rule);
+        }
+        piece_free(&room), tokenc_free(e), encmodel_free(m), tok_free(u), tok_free(t), free(new_id);
+    }
+    ok(!wrong, "other ids for the same tokens (%d texts wrong)", wrong);
+    ok(quick >= 40 && slow >= 19, "%d of the tokenizers by way of the usual ids, %d not", quick,
+       slow);
 }
 
 /* Characters of several bytes with merges of all kinds inside them and over their borders. */
@@ -316,6 +444,8 @@ int main(void)
 {
     rng_init(&rng, 12, 0);
     piece_ways();
+    wide_pieces();
+    renumbered();
     chars();
     long_pieces();
     texts(ascii(), "a small vocabulary", 3000);
