@@ -260,7 +260,7 @@ static void renumbered(void)
             naive(t, s, n, &want);              /* one piece; never a token that merging misses */
             for (size_t j = 0; j < want.n; j++) want.id[j] = new_id[want.id[j]];
             bool token = tok_find(u, s, n) >= 0;
-            wrong += !same(got.id, got.n, &rule) || 
+            wrong += !same(got.id, got.n, &rule) ||
                      (!twice && !token && !same(got.id, got.n, &want));
             ids_free(&got), ids_free(&want), ids_free(&rule);
         }
