@@ -91,7 +91,7 @@ TokEnc *tokenc_sized(const Tok *t, int bits)
 
 TokEnc *tokenc_new(const Tok *t)
 {
-    return tokenc_sized(t, tok_vocab(t) <= 65536 ? 17 : 18);   /* 4 or 8 MB */
+    return tokenc_sized(t, 18);                         /* 8 MB */
 }
 
 TokEnc *tokenc_share(TokEnc *from)

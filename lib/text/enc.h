@@ -1,7 +1,7 @@
 /* enc.h -- encoding in bulk; what tok.h has is enough for a text now and then.
  *
  * An encoder belongs to one thread. It remembers what pieces were encoded as, in tables of fixed
- * size (about 7 MB, or 11 for more than 65,536 ids): memory does not grow with the text. */
+ * size (about 11 MB): memory does not grow with the text. */
 #ifndef TEXT_ENC_H
 #define TEXT_ENC_H
 #include "text/tok.h"
