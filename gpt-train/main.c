@@ -86,12 +86,12 @@ static Config config_from(const char *dir)
 {
     Config c = ckpt_config(dir);
     same("depth", opt.depth, c.L, dir);
-    same("head-dim", opt.head_dim, c.C / c.H, dir);
+    same("head-dim", opt.head_dim, head_size(&c), dir);
     same("max-seq-len", opt.T, c.T, dir);
     if (opt_given("window-pattern") && strcmp(opt.window, c.window))
         die_usage("--window-pattern: %s, but the model in %s has %s", opt.window, dir, c.window);
     opt.depth = c.L;
-    opt.head_dim = c.C / c.H;
+    opt.head_dim = head_size(&c);
     Config dial = config_depth(c.L, opt.aspect_ratio, opt.head_dim, c.T, c.V, c.window);
     if (dial.C != c.C) {
         if (opt_given("aspect-ratio"))

@@ -11,7 +11,7 @@
 static void sizes(Plan *p, int64_t batch)
 {
     const Config *c = &p->cfg;
-    Config d12 = config_depth(12, opt.aspect_ratio, c->C / c->H, c->T, c->V, c->window);
+    Config d12 = config_depth(12, opt.aspect_ratio, head_size(c), c->T, c->V, c->window);
     p->a = (AutoSizes){
         .scaling_params = config_scaling_params(c),
         .scaling_params_d12 = config_scaling_params(&d12),
@@ -151,7 +151,7 @@ void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
     optim_groups(p->group, &p->os, cfg->C);
     p->params = config_params(cfg, -1);
     opt.depth = cfg->L;
-    opt.head_dim = cfg->C / cfg->H;
+    opt.head_dim = head_size(cfg);
     opt.window = cfg->window;
     opt.T = cfg->T;
     opt.B = p->B;

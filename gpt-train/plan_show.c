@@ -10,7 +10,7 @@
 const char *const group_name[PG_COUNT] = {
     [PG_LM_HEAD] = "lm_head",     [PG_WTE] = "wte",       [PG_VALUE_EMBEDS] = "value_embeds",
     [PG_RESID] = "resid_lambdas", [PG_X0] = "x0_lambdas", [PG_SMEAR] = "smear_and_backout",
-    [PG_MATRIX] = "matrices",
+    [PG_MATRIX] = "matrices",      [PG_NORM] = "norms",
 };
 
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT])
@@ -50,10 +50,11 @@ static void text_model(const Plan *p, Buf *b)
     line(b, "model",
          "depth %d, width %d, %d heads of %d, T %d, windows %s, vocabulary %d (stored %d)", c->L,
          c->C, c->H,
-         c->C / c->H, c->T, c->window, c->V, c->Vp);
+         head_size(c), c->T, c->window, c->V, c->Vp);
     line(b, "parameters", "%" PRId64 " (%s)", p->params, human((double)p->params, h));
     for (int g = 0; g < PG_COUNT; g++) {
         const OptimGroup *o = &p->group[g];
+        if (!n[g]) continue;
         char s[64] = "", wd[48];
         snprintf(wd, sizeof wd, "weight decay %.6g", g == PG_MATRIX ? p->os.weight_decay : o->wd);
         if (g != PG_MATRIX) snprintf(s, sizeof s, "AdamW, betas %g %g, ", o->beta1, o->beta2);
@@ -136,8 +137,9 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
                ", \"groups\": {",
                (int)cfg.n, cfg.s, p->params, a->scaling_params);
     buf_free(&cfg);
-    for (int g = 0; g < PG_COUNT; g++) {
-        buf_printf(b, "%s\"%s\": {\"params\": %" PRId64, g ? ", " : "", group_name[g], n[g]);
+    for (int g = 0, some = 0; g < PG_COUNT; g++) {
+        if (!n[g]) continue;
+        buf_printf(b, "%s\"%s\": {\"params\": %" PRId64, some++ ? ", " : "", group_name[g], n[g]);
         num(b, "lr", p->group[g].lr);
         num(b, "weight_decay", g == PG_MATRIX ? p->os.weight_decay : p->group[g].wd);
         buf_char(b, '}');

@@ -1,94 +1,69 @@
-/* config.c -- configurations: the depth dial, checks, config.json, counts. */
+/* config.c -- configurations: what families share, and counts. */
 #include "gpt/model.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t round_up(int64_t x, int64_t to)
+const char *config_wrong(const char *fmt, ...)
 {
-    return (x + to - 1) / to * to;
+    static char why[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return why;
 }
 
-Config config_depth(int depth, int aspect, int head_dim, int T, int V, const char *window)
+static int absent(const Json *v) { return !v || v->kind == J_NULL; }
+
+int config_int(const Json *j, const char *key, int lo, int hi, int fallback, const char **bad)
 {
-    Config c = { .family = "nanochat", .T = T, .V = V, .Vp = (int)round_up(V, 64), .L = depth };
-    c.C = (int)round_up((int64_t)depth * aspect, head_dim);
-    c.H = c.K = c.C / head_dim;
-    if (strlen(window) >= sizeof c.window)
-        die_usage("--window-pattern: '%s' is longer than %zu letters", window, sizeof c.window - 1);
-    strcpy(c.window, window);
-    return c;
+    const Json *v = json_get(j, key);
+    int64_t x;
+    if (absent(v) && fallback >= 0) return fallback;
+    if (json_int(v, &x) && x >= lo && x <= hi) return (int)x;
+    if (!*bad) *bad = config_wrong("%s is missing or not an integer from %d to %d", key, lo, hi);
+    return lo;
 }
 
-enum { MAX_DIM = 1 << 24, MAX_LAYERS = 4096 };
+double config_num(const Json *j, const char *key, double lo, double hi, double fallback,
+                  const char **bad)
+{
+    const Json *v = json_get(j, key);
+    if (absent(v)) return fallback;
+    if (v->kind == J_NUM && v->num >= lo && v->num <= hi) return v->num;
+    if (!*bad) *bad = config_wrong("%s is not a number from %g to %g", key, lo, hi);
+    return fallback;
+}
+
+int config_bool(const Json *j, const char *key, int fallback, const char **bad)
+{
+    const Json *v = json_get(j, key);
+    if (absent(v)) return fallback;
+    if (v->kind != J_BOOL && !*bad) *bad = config_wrong("%s is not true or false", key);
+    return v->b;
+}
 
 const char *config_check(const Config *c)
 {
-    if (c->L < 1 || c->L > MAX_LAYERS) return "n_layer is not from 1 to 4096";
-    if (c->T < 1 || c->T > MAX_DIM) return "sequence_len is not from 1 to 2^24";
+    if (c->L < 1 || c->L > MAX_LAYERS) return "the number of layers is not from 1 to 4096";
+    if (c->T < 1 || c->T > MAX_DIM) return "the context is not from 1 to 2^24";
     if (c->V < 1 || c->V > MAX_DIM) return "vocab_size is not from 1 to 2^24";
-    if (c->C < 24 || c->C > MAX_DIM / 4)
-        return "n_embd is not from 24 to 2^22"; /* the gates read 24 and 12 */
-    if (c->H < 1 || c->H > c->C || c->C % c->H) return "n_embd is not a multiple of n_head";
-    if (c->K < 1 || c->K > c->H || c->H % c->K) return "n_head is not a multiple of n_kv_head";
-    if (c->C / c->H % 2) return "the head size n_embd / n_head is odd";
-    if (!c->window[0] || c->window[strspn(c->window, "SLsl")])
-        return "window_pattern is not made of S and L";
-    return NULL;
+    return c->family->check(c);
 }
 
-int config_window(const Config *c, int layer)
-{
-    char w = c->window[(size_t)layer % strlen(c->window)];
-    if (layer == c->L - 1 || w == 'L' || w == 'l')
-        return c->T;
-    return (int)round_up(((int64_t)c->T + 3) / 4, 128);
-}
-
-int config_has_ve(const Config *c, int layer)
-{
-    return layer % 2 == (c->L - 1) % 2;
-}
-
-void config_json(const Config *c, Buf *b)
-{
-    buf_printf(b,
-               "{\"family\": \"%s\", \"sequence_len\": %d, \"vocab_size\": %d, \"n_layer\": %d, "
-               "\"n_head\": %d, "
-               "\"n_kv_head\": %d, \"n_embd\": %d, \"window_pattern\": \"%s\"}\n",
-               c->family, c->T, c->V, c->L, c->H, c->K, c->C, c->window);
-}
+int config_window(const Config *c, int layer) { return c->family->window(c, layer); }
+void config_json(const Config *c, Buf *b) { c->family->json(c, b); }
 
 const char *config_parse(Config *c, const Json *j)
 {
     if (!j || j->kind != J_OBJ) return "not a JSON object";
-    const Json *f = json_get(j, "family");
-    if (f && !json_is_str(f, "nanochat"))
-        return "family is not \"nanochat\", the one this version knows";
-    *c = (Config){ .family = "nanochat" };
-    const struct { const char *key; int *to;
-    } field[] = {
-        { "sequence_len", &c->T }, { "vocab_size", &c->V }, { "n_layer", &c->L },
-        { "n_head", &c->H },       { "n_kv_head", &c->K },  { "n_embd", &c->C },
-    };
-    static char why[96];
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
-        int64_t x;
-        if (!json_int(json_get(j, field[i].key), &x) || x < 1 || x > MAX_DIM) {
-            snprintf(why, sizeof why, "%s is missing or not an integer from 1 to %d", field[i].key,
-                     MAX_DIM);
-            return why;
-        }
-        *field[i].to = (int)x;
-    }
-    const Json *w = json_get(j, "window_pattern");
-    if (!w || w->kind != J_STR || w->len == 0 || w->len >= sizeof c->window ||
-        memchr(w->s, 0, w->len))
-        return "window_pattern is missing, empty or longer than 32 letters";
-    memcpy(c->window, w->s, w->len);
-    c->Vp = (int)round_up(c->V, 64);
-    return config_check(c);
+    const Family *f = json_get(j, "model_type") ? &llama_family : &nanochat_family;
+    *c = (Config){ .family = f };
+    const char *bad = f->parse(c, j);
+    return bad ? bad : config_check(c);
 }
 
 /* ---- counts -------------------------------------------------------------- */
@@ -97,7 +72,7 @@ const char *config_parse(Config *c, const Json *j)
 static int64_t count(const Config *c, int (*f)(const Param *p, int arg), int arg)
 {
     Model m = { .cfg = *c };
-    nanochat_params(&m);
+    c->family->params(&m);
     int64_t n = 0;
     for (int i = 0; i < m.nparam; i++)
         if (f(&m.param[i], arg))
@@ -128,7 +103,7 @@ static double attn_pairs(const Config *c, int64_t context)
     double n = 0;
     for (int i = 0; i < c->L; i++) {
         int w = config_window(c, i);
-        n += (double)c->C * (double)(w < context ? w : context);
+        n += (double)c->H * head_size(c) * (double)(w < context ? w : context);
     }
     return n;
 }
@@ -148,7 +123,7 @@ double config_prefill_flops(const Config *c, int64_t context)
     double n = 2.0 * (double)config_matmul_params(c) * (double)context;
     for (int i = 0; i < c->L; i++) {
         double w = config_window(c, i), T = (double)context; /* sum over t = 1..T of min(t, w) */
-        n += 4.0 * c->C * (T <= w ? T * (T + 1) / 2 : w * (w + 1) / 2 + (T - w) * w);
+        n += 4.0 * c->H * head_size(c) * (T <= w ? T * (T + 1) / 2 : w * (w + 1) / 2 + (T - w) * w);
     }
     return n;
 }

@@ -11,7 +11,7 @@
 static size_t row_elems(const Cache *c)     /* of one layer's k (or v) in one row: M K D */
 {
     const Config *f = &c->m->cfg;
-    return size_mul((size_t)c->M, (size_t)f->K * (size_t)(f->C / f->H));
+    return size_mul((size_t)c->M, (size_t)f->K * (size_t)head_size(f));
 }
 
 static size_t kv_bytes(const Cache *c)      /* of one layer's k (or v) */
@@ -73,7 +73,7 @@ void cache_copy_row(Cache *to, int row, const Cache *from, int from_row)
     const Ops *ops = to->m->ops;
     int n = from->len[from_row];
     assert(to->m == from->m && n <= to->M && row < to->cap && from_row < from->cap);
-    size_t bytes = (size_t)n * (size_t)f->K * (size_t)(f->C / f->H) * ops->act_size;
+    size_t bytes = (size_t)n * (size_t)f->K * (size_t)head_size(f) * ops->act_size;
     int64_t a = (int64_t)row * (int64_t)row_elems(to);
     int64_t b = (int64_t)from_row * (int64_t)row_elems(from);
     for (int i = 0; i < f->L && n > 0; i++) {
@@ -89,7 +89,7 @@ void cache_copy_row(Cache *to, int row, const Cache *from, int from_row)
 void cache_trim(Cache *c, Tape *t, int row, int n, int last)
 {
     assert(n >= 0 && n <= c->len[row]);
-    if (n > 0 && n < c->len[row]) {
+    if (n > 0 && n < c->len[row] && c->m->cfg.family->prev) {
         const Ops *ops = c->m->ops;
         size_t C = (size_t)c->m->cfg.C;
         Cache *one = cache_new(c->m, 1, 1);

@@ -13,8 +13,6 @@
 #include "base/rng.h"
 #include "gpt/nn.h"
 
-static const double softcap = 15;
-
 /* ---- the table ----------------------------------------------------------- */
 
 static char *vname(const char *fmt, va_list ap)
@@ -117,7 +115,7 @@ Model *model_new(const Ops *ops, const Config *c, int train)
     Model *m = xcalloc(1, sizeof *m);
     m->cfg = *c;
     m->ops = ops;
-    nanochat_params(m);
+    c->family->params(m);
     find_stacks(m);
     m->w = ops->alloc(bytes_of(m->n, sizeof(real)));
     m->g = train ? ops->alloc(bytes_of(m->n, sizeof(real))) : NULL;
@@ -131,8 +129,7 @@ Model *model_new(const Ops *ops, const Config *c, int train)
                         .dw = train ? m->g + p->off : NULL,
                         .n = p->n };
     }
-    m->lm_head = model_var(m, "lm_head.weight");
-    nanochat_bind(m);
+    c->family->bind(m);
     model_positions(m, c->T);
     return m;
 }
@@ -149,7 +146,7 @@ void model_free(Model *m)
     if (m->sum)
         o->free(m->sum, sizeof *m->sum);
     o->free(m->w, bytes_of(m->n, sizeof(real)));
-    o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)(m->cfg.C / m->cfg.H)));
+    o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)head_size(&m->cfg)));
     params_free(m);
     free(m->stack);
     free(m->fam);
@@ -204,21 +201,22 @@ void model_zero_grad(Model *m)
     m->ops->zero(m->g, bytes_of(m->n, sizeof(real)));
 }
 
-/* Rotary table, base 100000, halves convention; computed in double. */
+/* The rotary table; angles are computed in double. */
 void model_positions(Model *m, int T)
 {
     if (T <= m->rope_T)
         return;
-    int half = m->cfg.C / m->cfg.H / 2;
+    int half = head_size(&m->cfg) / 2;
     size_t row = sizeof(real) * 2 * (size_t)half;
     real *tab = xreallocarray(NULL, (size_t)T, row);
+    double *freq = xcalloc((size_t)half, sizeof *freq), by = m->cfg.family->rotary(&m->cfg, freq);
     for (int j = 0; j < half; j++) {
-        double f = pow(100000, -(double)j / half);
         for (int t = 0; t < T; t++) {
-            tab[((size_t)t * (size_t)half + (size_t)j) * 2] = (real)cos(t * f);
-            tab[((size_t)t * (size_t)half + (size_t)j) * 2 + 1] = (real)sin(t * f);
+            tab[((size_t)t * (size_t)half + (size_t)j) * 2] = (real)(by * cos(t * freq[j]));
+            tab[((size_t)t * (size_t)half + (size_t)j) * 2 + 1] = (real)(by * sin(t * freq[j]));
         }
     }
+    free(freq);
     if (m->rope)
         m->ops->free(m->rope, bytes_of(m->rope_T, row));
     m->rope = m->ops->alloc(bytes_of(T, row));
@@ -272,19 +270,20 @@ void model_init(Model *m, uint64_t seed)
 
 Var *model_forward(Model *m, Tape *t, const int *idx, int B, int T, Cache *cache)
 {
-    return nanochat_forward(m, t, idx, NULL, B, T, cache);
+    return m->cfg.family->forward(m, t, idx, NULL, B, T, cache);
 }
 
 Var *model_forward_docs(Model *m, Tape *t, const int *idx, const int *doc, int B, int T)
 {
-    return nanochat_forward(m, t, idx, doc, B, T, NULL);
+    return m->cfg.family->forward(m, t, idx, doc, B, T, NULL);
 }
 
 void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N, real *loss,
                 double scale)
 {
     const Config *c = &m->cfg;
-    nn_loss(t, loss, x, m->lm_head, tgt, wt, N, c->C, c->V, c->Vp, softcap, scale);
+    nn_loss(t, loss, x, m->lm_head, tgt, wt, N, c->C, c->V, c->Vp,
+            c->family->softcap, scale);
 }
 
 real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N)
@@ -300,6 +299,6 @@ real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N)
     Act *z = tape_mem(t, bytes_of((int64_t)N * c->Vp, o->act_size));
     real *l = tape_mem(t, bytes_of((int64_t)N * c->V, sizeof *l));
     o->linear(z, h, m->lm_head->v, N, c->C, c->Vp, 0);
-    o->logits(l, z, N, c->V, c->Vp, (real)softcap);
+    o->logits(l, z, N, c->V, c->Vp, (real)c->family->softcap);
     return l;
 }

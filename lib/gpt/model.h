@@ -4,7 +4,8 @@
  * Parameters are one array of masters w (real), one of gradients g, and one of compute copies (the
  * same array when an Act is a real). The table says where each tensor lies; matrices of one shape
  * lie side by side, so that the optimizer works on stacks. A checkpoint, an export, the optimizer
- * groups and the reduction of gradients are loops over the table. Names are nanochat's.
+ * groups and the reduction of gradients are loops over the table. Names are the
+ * originals'.
  *
  * A Model owns its arrays. Functions die on what no caller can mend (no memory, a bad file);
  * config_check() returns what is wrong as text.
@@ -14,21 +15,42 @@
 #include "base/json.h"
 #include "gpt/tape.h"
 
+typedef struct Family Family;
+
+/* What only the Llama family has; names of Hugging Face's config.json. */
+typedef struct LlamaConfig {
+    int F;                          /* intermediate_size */
+    int E, top, Fe;                 /* num_experts (0: dense), num_experts_per_tok,
+                                       moe_intermediate_size */
+    int qk_norm, tied, norm_top;    /* by model_type; tie_word_embeddings; norm_topk_prob */
+    double eps, theta, aux;         /* rms_norm_eps, rope_theta, router_aux_loss_coef */
+    double init;                    /* initializer_range */
+    struct Yarn {                   /* rope_scaling; on if factor > 0 and T > original */
+        int original;               /* original_max_position_embeddings */
+        double factor, fast, slow, attention;   /* beta_fast, beta_slow, attention_factor */
+    } yarn;
+} LlamaConfig;
+
 typedef struct Config {
-    const char *family;             /* "nanochat" */
-    int T;                          /* sequence_len */
-    int V, Vp;                      /* vocab_size; padded up to a multiple of 64 */
-    int L, H, K, C;                 /* n_layer, n_head, n_kv_head, n_embd; D = C / H */
-    char window[33]; /* window_pattern: S and L, tiled over the layers; the last is L */
+    const Family *family;
+    int T;                          /* longest context */
+    int V, Vp;                      /* vocab_size; as stored, nanochat's padded to a multiple of 64 */
+    int L, H, K, C;                 /* layers, heads, key/value heads, channels */
+    int D;                          /* head size; 0: C / H. See head_size() */
+    char window[33]; /* nanochat, window_pattern: S and L, tiled over the layers; the last is L */
+    LlamaConfig llama;
 } Config;
+
+static inline int head_size(const Config *c) { return c->D ? c->D : c->C / c->H; }
 
 /* The depth dial: C = depth * aspect rounded up to head_dim, H = K = C / head_dim, L = depth. */
 Config config_depth(int depth, int aspect, int head_dim, int T, int V, const char *window);
 const char *config_check(const Config *c);                  /* NULL if it is sound */
 int config_window(const Config *c, int layer);              /* tokens before i that i sees */
 int config_has_ve(const Config *c, int layer);
-void config_json(const Config *c, Buf *b);                  /* config.json: nanochat's keys */
-const char *config_parse(Config *c, const Json *j);         /* NULL, or what is wrong */
+void config_json(const Config *c, Buf *b);                  /* config.json, the family's keys */
+/* NULL, or what is wrong. The family is that of model_type, if there is one. */
+const char *config_parse(Config *c, const Json *j);
 /* Counts from the parameter table, nothing allocated on a device. FLOPs: a multiply and an add
  * are 2. */
 int64_t config_params(const Config *c, int group); /* parameters of a ParamGroup; -1: all */
@@ -47,6 +69,7 @@ typedef enum {
     PG_X0,
     PG_SMEAR,
     PG_MATRIX,
+    PG_NORM,                        /* gains */
     PG_COUNT
 } ParamGroup;
 
@@ -80,7 +103,7 @@ typedef struct Model {
     real *rope;
     int rope_T; /* cos and sin of rope_T positions [rope_T][D/2][2]; grown on demand */
     double *sum;                    /* device, one: what grad_norm() adds up in; NULL like g */
-    Var *lm_head;
+    Var *lm_head;                   /* [Vp,C]; the embedding where the two are tied */
     void *fam;                      /* what the family keeps: its Vars by layer */
     void (*on_act)(void *arg, const char *name, Var *x);
     void *on_act_arg; /* tests: see activations */
@@ -113,11 +136,32 @@ void model_loss(Model *m, Tape *t, Var *x, const int *tgt, const real *wt, int N
  * N) */
 real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N);
 
-/* a family gives these */
-void nanochat_params(Model *m);         /* fills the table from m->cfg */
-void nanochat_bind(Model *m);           /* fills m->fam once the arrays are there */
-Var *nanochat_forward(Model *m, Tape *t, const int *idx, const int *doc, int B, int T,
-                      Cache *cache);
+/* What a family gives. Its name is for messages. */
+struct Family {
+    const char *name;
+    double softcap;                 /* of the logits; 0: none */
+    int prev;                       /* a cache keeps each row's last embedding */
+    const char *(*check)(const Config *c);
+    const char *(*parse)(Config *c, const Json *j);
+    void (*json)(const Config *c, Buf *b);
+    int (*window)(const Config *c, int layer);
+    /* rotary frequencies [D/2]; returns what cosine and sine are multiplied by */
+    double (*rotary)(const Config *c, double *freq);
+    void (*params)(Model *m);       /* fills the table from m->cfg */
+    void (*bind)(Model *m);         /* fills m->fam and m->lm_head once the arrays are there */
+    Var *(*forward)(Model *m, Tape *t, const int *idx, const int *doc, int B, int T, Cache *cache);
+};
+extern const Family nanochat_family, llama_family;
+
+/* For families, while they read config.json: the integer of a key, from lo to hi; fallback if it is
+ * absent or null and fallback is not negative. Text of what is wrong goes to *bad, once. */
+enum { MAX_DIM = 1 << 24, MAX_LAYERS = 4096 };
+int config_int(const Json *j, const char *key, int lo, int hi, int fallback, const char **bad);
+double config_num(const Json *j, const char *key, double lo, double hi, double fallback,
+                  const char **bad);
+int config_bool(const Json *j, const char *key, int fallback, const char **bad);
+/* Text made to last until the next call. */
+const char *config_wrong(const char *fmt, ...) PRINTF(1, 2);
 
 /* For families, while they list their parameters: matrices of one shape one after the other. Vars
  * are found by name afterwards (model_var dies on a name that is not there: our mistake). */

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SMEAR_GATE = 24, VE_GATE = 12 };         /* channels that the gates read */
 static const double eps = 1.1920928955078125e-07;       /* 2^-23 */
@@ -22,6 +23,89 @@ typedef struct Nanochat {
     Var *wte, *smear_gate, *smear_lambda, *backout, *resid, *x0;
     Layer h[];
 } Nanochat;
+
+/* ---- configuration -------------------------------------------------------- */
+
+static int64_t round_up(int64_t x, int64_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+Config config_depth(int depth, int aspect, int head_dim, int T, int V, const char *window)
+{
+    Config c = { .family = &nanochat_family, .T = T, .V = V, .Vp = (int)round_up(V, 64), .L = depth };
+    c.C = (int)round_up((int64_t)depth * aspect, head_dim);
+    c.H = c.K = c.C / head_dim;
+    if (strlen(window) >= sizeof c.window)
+        die_usage("--window-pattern: '%s' is longer than %zu letters", window, sizeof c.window - 1);
+    strcpy(c.window, window);
+    return c;
+}
+
+static const char *check(const Config *c)
+{
+    if (c->C < 24 || c->C > MAX_DIM / 4)
+        return "n_embd is not from 24 to 2^22"; /* the gates read 24 and 12 */
+    if (c->H < 1 || c->H > c->C || c->C % c->H) return "n_embd is not a multiple of n_head";
+    if (c->K < 1 || c->K > c->H || c->H % c->K) return "n_head is not a multiple of n_kv_head";
+    if (c->C / c->H % 2) return "the head size n_embd / n_head is odd";
+    if (!c->window[0] || c->window[strspn(c->window, "SLsl")])
+        return "window_pattern is not made of S and L";
+    return NULL;
+}
+
+static int window(const Config *c, int layer)
+{
+    char w = c->window[(size_t)layer % strlen(c->window)];
+    if (layer == c->L - 1 || w == 'L' || w == 'l')
+        return c->T;
+    return (int)round_up(((int64_t)c->T + 3) / 4, 128);
+}
+
+int config_has_ve(const Config *c, int layer)
+{
+    return layer % 2 == (c->L - 1) % 2;
+}
+
+static void json(const Config *c, Buf *b)
+{
+    buf_printf(b,
+               "{\"family\": \"%s\", \"sequence_len\": %d, \"vocab_size\": %d, \"n_layer\": %d, "
+               "\"n_head\": %d, "
+               "\"n_kv_head\": %d, \"n_embd\": %d, \"window_pattern\": \"%s\"}\n",
+               c->family->name, c->T, c->V, c->L, c->H, c->K, c->C, c->window);
+}
+
+static const char *parse(Config *c, const Json *j)
+{
+    const Json *f = json_get(j, "family"), *w = json_get(j, "window_pattern");
+    if (f && !json_is_str(f, "nanochat"))
+        return "family is not \"nanochat\"; others are told by model_type";
+    const char *bad = NULL;
+    c->T = config_int(j, "sequence_len", 1, MAX_DIM, -1, &bad);
+    c->V = config_int(j, "vocab_size", 1, MAX_DIM, -1, &bad);
+    c->L = config_int(j, "n_layer", 1, MAX_LAYERS, -1, &bad);
+    c->H = config_int(j, "n_head", 1, MAX_DIM, -1, &bad);
+    c->K = config_int(j, "n_kv_head", 1, MAX_DIM, -1, &bad);
+    c->C = config_int(j, "n_embd", 1, MAX_DIM, -1, &bad);
+    if (bad) return bad;
+    if (!w || w->kind != J_STR || w->len == 0 || w->len >= sizeof c->window ||
+        memchr(w->s, 0, w->len))
+        return "window_pattern is missing, empty or longer than 32 letters";
+    memcpy(c->window, w->s, w->len);
+    c->Vp = (int)round_up(c->V, 64);
+    return NULL;
+}
+
+/* Base 100000, halves convention. */
+static double rotary(const Config *c, double *freq)
+{
+    int half = head_size(c) / 2;
+    for (int j = 0; j < half; j++) freq[j] = pow(100000, -(double)j / half);
+    return 1;
+}
+
+/* ---- parameters ----------------------------------------------------------- */
 
 static void init(Param *p, enum ParamInit kind, double a, double b)
 {
@@ -39,7 +123,7 @@ static void matrices(Model *m, int rows, int cols, int ve, const char *what, dou
                  INIT_UNIFORM, a, b);
 }
 
-void nanochat_params(Model *m)
+static void params(Model *m)
 {
     const Config *c = &m->cfg;
     int kv = c->K * (c->C / c->H);
@@ -64,10 +148,11 @@ void nanochat_params(Model *m)
     init(param_add(m, PG_SMEAR, 1, 1, 1, "backout_lambda"), INIT_CONST, 0.2, 0);
 }
 
-void nanochat_bind(Model *m)
+static void bind(Model *m)
 {
     int L = m->cfg.L;
     Nanochat *n = xcalloc(1, sizeof *n + (size_t)L * sizeof n->h[0]);
+    m->lm_head = model_var(m, "lm_head.weight");
     n->wte = model_var(m, "transformer.wte.weight");
     n->smear_gate = model_var(m, "smear_gate.weight");
     n->smear_lambda = model_var(m, "smear_lambda");
@@ -133,12 +218,12 @@ static Var *embed(Pass *p)
 static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
 {
     const Config *c = &p->m->cfg;
-    int D = c->C / c->H, window = config_window(c, layer);
+    int D = c->C / c->H, seen_back = config_window(c, layer);
     if (!p->cache)
-        return nn_attn(p->t, q, k, v, p->doc, p->B, p->T, c->H, c->K, D, window);
+        return nn_attn(p->t, q, k, v, p->doc, p->B, p->T, c->H, c->K, D, seen_back);
     Cache *a = p->cache;
     return nn_attn_kv(p->t, q, k, v, a->k[layer], a->v[layer], p->pos, p->B, p->T, a->M, c->H, c->K,
-                      D, window);
+                      D, seen_back);
 }
 
 static Var *rope(Pass *p, Var *x, int heads)
@@ -192,8 +277,7 @@ static Var *mlp(Pass *p, int layer, Var *x)
     return x;
 }
 
-Var *nanochat_forward(Model *m, Tape *t, const int *idx, const int *doc, int B, int T,
-                      Cache *cache)
+static Var *forward(Model *m, Tape *t, const int *idx, const int *doc, int B, int T, Cache *cache)
 {
     Nanochat *n = m->fam;
     int L = m->cfg.L, C = m->cfg.C;
@@ -224,3 +308,8 @@ Var *nanochat_forward(Model *m, Tape *t, const int *idx, const int *doc, int B, 
     model_seen(m, "lm_head_in", x);
     return x;
 }
+
+const Family nanochat_family = {
+    .name = "nanochat", .softcap = 15, .prev = 1, .check = check, .parse = parse, .json = json,
+    .window = window, .rotary = rotary, .params = params, .bind = bind, .forward = forward,
+};

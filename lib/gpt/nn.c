@@ -112,6 +112,26 @@ Var *nn_norm(Tape *t, Var *x, int N, int C, double eps)
     return tape_run(t, r, USES_OUT);
 }
 
+static void gain_f(Tape *t, Rec *r)
+{
+    const Act *x = IN(0);
+    O->gain(tape_out(t, r), x, r->in[1]->w, r->d[0], r->d[1]);
+}
+
+static void gain_b(Tape *t, Rec *r)
+{
+    Var *g = r->in[1];
+    O->gain_bwd(G(0), g->dw, r->out->g, g->dw ? IN(0) : NULL, g->w, r->d[0], r->d[1]);
+}
+
+Var *nn_gain(Tape *t, Var *x, Var *g, int N, int C)
+{
+    Rec *r = tape_rec(t, (int64_t)N * C, gain_f, gain_b);
+    r->in[0] = x, r->in[1] = g;
+    r->d[0] = N, r->d[1] = C;
+    return tape_run(t, r, g->dw ? USES_0 : 0);
+}
+
 static void smear_f(Tape *t, Rec *r)
 {
     const Act *x = IN(0);
@@ -286,7 +306,7 @@ Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *po
     return tape_run(t, r, 0);
 }
 
-/* ---- relu^2, loss ------------------------------------------------------------ */
+/* ---- relu^2, SwiGLU, loss ------------------------------------------------------------ */
 
 static void relu2_f(Tape *t, Rec *r)
 {
@@ -306,6 +326,27 @@ Var *nn_relu2(Tape *t, Var *x)
     Rec *r = tape_rec(t, x->n, relu2_f, relu2_b);
     r->in[0] = x;
     return tape_run(t, r, USES_OUT);
+}
+
+static void swiglu_f(Tape *t, Rec *r)
+{
+    const Act *a = IN(0), *b = IN(1);
+    O->swiglu(tape_out(t, r), a, b, r->out->n);
+}
+
+static void swiglu_b(Tape *t, Rec *r)
+{
+    int ba, bb;
+    Act *da = tape_grad_to(t, r->in[0], &ba), *db = tape_grad_to(t, r->in[1], &bb);
+    assert(ba == bb);
+    O->swiglu_bwd(da, db, r->out->g, IN(0), IN(1), r->out->n, ba);
+}
+
+Var *nn_swiglu(Tape *t, Var *a, Var *b)
+{
+    Rec *r = tape_rec(t, a->n, swiglu_f, swiglu_b);
+    r->in[0] = a, r->in[1] = b;
+    return tape_run(t, r, USES_0 | USES_1);
 }
 
 /* Rows of logits that exist at once: 32 MB worth, at least 16. */

@@ -10,6 +10,7 @@ Var *nn_embed(Tape *t, Var *w, const int *idx, int N, int C);                   
 Var *nn_linear(Tape *t, Var *x, Var *w, int N, int C, int O);                   /* [N,O] = x w^T */
 Var *nn_linear_add(Tape *t, Var *y, Var *x, Var *w, int N, int C, int O); /* y + x w^T, over y */
 Var *nn_norm(Tape *t, Var *x, int N, int C, double eps);
+Var *nn_gain(Tape *t, Var *x, Var *g, int N, int C);                /* g x, of rows of C */
 /* pos NULL: training; else cached decoding, prev [B,C] the vector before this chunk */
 Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, const int *doc,
               int B, int T, int C, int G);
@@ -26,6 +27,7 @@ Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int 
 Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *pos, int B, int T,
                 int M, int H, int K, int D, int window);
 Var *nn_relu2(Tape *t, Var *x); /* over x */
+Var *nn_swiglu(Tape *t, Var *a, Var *b);                            /* a sigmoid(a) b */
 
 /* The end of the tape: loss[N] (device, real) for hidden states x [N,C] under lm_head w [Vp,C].
  * Runs in chunks of rows, so that the logits of all rows never exist together. If the tape is on,

@@ -17,6 +17,7 @@ void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C)
     g[PG_RESID] = (OptimGroup){ scalar * 0.01, 0.8, 0.95, 1e-10, 0.05 };
     g[PG_X0] = (OptimGroup){ scalar, 0.96, 0.95, 1e-10, 0 };
     g[PG_SMEAR] = (OptimGroup){ 0.2 * s->lr_scale, 0.8, 0.95, 1e-10, 0 };
+    g[PG_NORM] = (OptimGroup){ scalar * 0.01, 0.8, 0.95, 1e-10, 0 };
     g[PG_MATRIX] = (OptimGroup){ s->matrix_lr * b, 0, MUON_BETA2, 0, s->weight_decay };
 }
 

@@ -107,6 +107,16 @@ static void n_rmsnorm_bwd(Act *dx, const Act *dy, const Act *y, const real *rstd
     (void)dy; (void)y; (void)rstd;
     if (dx) moved(4 * (double)N * C, REAL * (double)N);
 }
+static void n_gain(Act *y, const Act *x, const real *g, int N, int C)
+{
+    (void)y; (void)x; (void)g;
+    moved(2 * (double)N * C, REAL * (double)C);
+}
+static void n_gain_bwd(Act *dx, real *dg, const Act *dy, const Act *x, const real *g, int N, int C)
+{
+    (void)dy; (void)x; (void)g;
+    moved((1 + 2 * !!dx + !!dg) * (double)N * C, REAL * (1 + 2 * !!dg) * (double)C);
+}
 static void n_smear(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
                     const real *w, const real *lam, int B, int T, int C, int G)
 {
@@ -205,6 +215,17 @@ static void n_relu2_bwd(Act *dx, const Act *dy, const Act *y, int64_t n, int bet
     (void)dy; (void)y;
     if (dx) moved((3 + beta) * (double)n, 0);
 }
+static void n_swiglu(Act *y, const Act *a, const Act *b, int64_t n)
+{
+    (void)y; (void)a; (void)b;
+    moved(3 * (double)n, 0);
+}
+static void n_swiglu_bwd(Act *da, Act *db, const Act *dy, const Act *a, const Act *b, int64_t n,
+                         int beta)
+{
+    (void)dy; (void)a; (void)b;
+    moved((3 + (1 + beta) * (!!da + !!db)) * (double)n, 0);
+}
 static void n_add(Act *y, const Act *x, int64_t n) { (void)y; (void)x; moved(3 * (double)n, 0); }
 static void n_xent(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp,
                    real cap, real scale)
@@ -255,6 +276,7 @@ static Ops table = {
     .zero = n_zero, .copy = n_copy, .put = n_put, .get = n_get, .sync = n_sync, .cast = n_cast,
     .uncast = n_uncast, .linear = n_linear, .linear_dx = n_linear_dx, .linear_dw = n_linear_dw,
     .embed = n_embed, .embed_bwd = n_embed_bwd, .rmsnorm = n_rmsnorm, .rmsnorm_bwd = n_rmsnorm_bwd,
+    .gain = n_gain, .gain_bwd = n_gain_bwd, .swiglu = n_swiglu, .swiglu_bwd = n_swiglu_bwd,
     .smear = n_smear, .smear_bwd = n_smear_bwd, .mix = n_mix, .mix_bwd = n_mix_bwd,
     .vgate = n_vgate, .vgate_bwd = n_vgate_bwd, .rope = n_rope, .rope_bwd = n_rope_bwd,
     .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,

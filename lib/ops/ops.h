@@ -68,6 +68,10 @@ typedef struct Ops {
     void (*rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
     void (*rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C);
 
+    /* ---- y[n] = g x[n], g [C]; dx += g dy, dg += sum over n of dy[n] x[n] */
+    void (*gain)(Act *y, const Act *x, const real *g, int N, int C);
+    void (*gain_bwd)(Act *dx, real *dg, const Act *dy, const Act *x, const real *g, int N, int C);
+
     /* ---- documents. doc [B*T] keeps the documents of a row apart: doc[n] <= t is the position
      * within its row at which the document of token n starts, never less than doc[n-1] of the same
      * row. NULL: a row is one document. With pos (cached decoding) doc is NULL. */
@@ -124,6 +128,11 @@ typedef struct Ops {
     /* ---- y = max(x, 0)^2; y may be x. dx = beta dx + 2 sqrt(y) dy; with beta 0 dx may be dy. */
     void (*relu2)(Act *y, const Act *x, int64_t n);
     void (*relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta);
+
+    /* ---- y = a sigmoid(a) b. da = beta da + ..., db likewise. */
+    void (*swiglu)(Act *y, const Act *a, const Act *b, int64_t n);
+    void (*swiglu_bwd)(Act *da, Act *db, const Act *dy, const Act *a, const Act *b, int64_t n,
+                       int beta);
 
     void (*add)(Act *y, const Act *x, int64_t n);                   /* y += x */
 

@@ -76,7 +76,7 @@ static void check_shapes(const char *name, const Json *shapes, const Config *c)
     if (!shapes || shapes->kind != J_OBJ)
         return;
     Model m = { .cfg = *c };
-    nanochat_params(&m);
+    m.cfg.family->params(&m);
     int good = m.nparam == shapes->n;
     for (int i = 0; i < m.nparam && good; i++) {
         const Param *p = &m.param[i];
@@ -105,7 +105,8 @@ int main(void)
     int good = 0, n = 0;
     for (const Json *row = json_get(g, "window_table")->child; row; row = row->next, n++) {
         const Json *pattern = json_get(row, "window_pattern");
-        Config c = { .T = (int)num(row, "sequence_len"), .L = (int)num(row, "n_layer") };
+        Config c = { .family = &nanochat_family, .T = (int)num(row, "sequence_len"),
+                     .L = (int)num(row, "n_layer") };
         memcpy(c.window, pattern->s, pattern->len);
         int w[64];
         for (int k = 0; k < c.L; k++)

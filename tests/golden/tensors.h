@@ -59,8 +59,8 @@ static inline double max_diff(const real *a, const real *b, int64_t n)
     return m;
 }
 
-/* The model of a golden weights file, rotary tables of the reference included. */
-static inline Model *golden_model(const StFile *f, const Ops *ops, int train)
+/* The configuration in a golden file's metadata. */
+static inline Config golden_config(const StFile *f)
 {
     Arena a = { 0 };
     const char *err;
@@ -70,13 +70,31 @@ static inline Model *golden_model(const StFile *f, const Ops *ops, int train)
     Config c;
     if (!j || (err = config_parse(&c, j)))
         die("golden config: %s", err);
-    Model *m = model_new(ops, &c, train);
+    arena_free(&a);
+    return c;
+}
+
+/* A model with the weights of a golden file. */
+static inline Model *golden_weights(const StFile *f, const Config *c, const Ops *ops, int train)
+{
+    Model *m = model_new(ops, c, train);
     for (int i = 0; i < m->nparam; i++) {
-        real *x = tensor(f, m->param[i].name, NULL);
+        int64_t n;
+        real *x = tensor(f, m->param[i].name, &n);
+        if (n != m->param[i].n)
+            die("golden tensor %s has %lld values", m->param[i].name, (long long)n);
         model_set(m, &m->param[i], x);
         free(x);
     }
     model_refresh(m);
+    return m;
+}
+
+/* The same for nanochat, with the rotary tables of the reference. */
+static inline Model *golden_model(const StFile *f, const Ops *ops, int train)
+{
+    Config c = golden_config(f);
+    Model *m = golden_weights(f, &c, ops, train);
     int64_t n;
     real *cs = tensor(f, "rotary_cos", &n), *sn = tensor(f, "rotary_sin", NULL);
     real *tab = xreallocarray(NULL, (size_t)n * 2, sizeof *tab);
@@ -84,7 +102,6 @@ static inline Model *golden_model(const StFile *f, const Ops *ops, int train)
         tab[2 * i] = cs[i], tab[2 * i + 1] = sn[i];
     ops->put(m->rope, tab, (size_t)n * 2 * sizeof *tab);
     free(tab), free(cs), free(sn);
-    arena_free(&a);
     return m;
 }
 

@@ -86,7 +86,7 @@ int main(void)
     TokEnc *e = tokenc_new(t);
     Tool tool;
     if (!tool_init(&tool, t, e)) die("no tokens for tools");
-    Config c = { .family = "nanochat", .T = 128, .V = tok_vocab(t), .Vp = 320, .L = 1, .H = 1,
+    Config c = { .family = &nanochat_family, .T = 128, .V = tok_vocab(t), .Vp = 320, .L = 1, .H = 1,
                  .K = 1, .C = 32, .window = "L" };
     Model *m = model_new(ops_open("cpu", "fp32", 1), &c, 0);
     model_init(m, 1);

@@ -352,6 +352,43 @@ static const int kv_dims[][MAXDIM] = {
     D(2, 130, 2, 1, 33, 65, 210), D(3, 5, 3, 1, 65, 0, 300), D(2, 130, 4, 2, 65, 100, 300),
 };
 
+/* ---- gain: N C */
+static void gain_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "x", 'x', d[0] * d[1], 0, 0 },
+           { "g", 'r', d[1], -2, 2 });
+}
+static void gain_call(const Ops *o, void **a, const int *d)
+{
+    o->gain(a[0], a[1], a[2], d[0], d[1]);
+}
+static void gain_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->gain_bwd(g[1], g[2], dy, a[1], a[2], d[0], d[1]);
+}
+static void gain_naive(double **a, double **mag, const int *d)
+{
+    for (int i = 0; i < d[0] * d[1]; i++) mag[0][i] = fabs(a[0][i] = a[1][i] * a[2][i % d[1]]);
+}
+static const int gain_dims[][MAXDIM] = { D(1, 1),    D(3, 7),   D(257, 5), D(2, 17),
+                                         D(40, 65), D(300, 130) };
+
+/* ---- swiglu: n */
+static void sw_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "a", 'x', d[0], -12, 12 }, { "b", 'x', d[0], -2, 2 });
+}
+static void sw_call(const Ops *o, void **a, const int *d) { o->swiglu(a[0], a[1], a[2], d[0]); }
+static void sw_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->swiglu_bwd(g[1], g[2], dy, a[1], a[2], d[0], 1);
+}
+static void sw_naive(double **a, double **mag, const int *d)
+{
+    for (int i = 0; i < d[0]; i++)
+        mag[0][i] = fabs(a[0][i] = a[1][i] * sigmoid(a[1][i]) * a[2][i]);
+}
+
 /* ---- relu2, add: n */
 static void el_arrays(Arr *a, const int *d)
 {
@@ -452,6 +489,8 @@ static const OpTest tests[] = {
     { "attn", at_arrays, at_call, at_naive, at_back, at_terms, DIMS(at_dims) },
     { "attn_kv", at_arrays, at_call, at_naive, NULL, at_terms, DIMS(kv_dims) },
     { "relu2", el_arrays, re_call, re_naive, re_back, NULL, DIMS(el_dims) },
+    { "gain", gain_arrays, gain_call, gain_naive, gain_back, n_terms, DIMS(gain_dims) },
+    { "swiglu", sw_arrays, sw_call, sw_naive, sw_back, NULL, DIMS(el_dims) },
     { "add", add_arrays, add_call, add_naive, NULL, NULL, DIMS(el_dims) },
     { "xent", xe_arrays, xe_call, xe_naive, xe_back, v_terms, DIMS(xe_dims) },
     { "logits", lo_arrays, lo_call, lo_naive, NULL, NULL, DIMS(xe_dims) },

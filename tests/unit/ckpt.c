@@ -38,7 +38,7 @@ static const Ops ops = {
 
 /* ---- a run whose every number tells its version */
 
-static const Config config = { .family = "nanochat", .T = 16, .V = 70, .Vp = 128, .L = 2, .H = 2,
+static const Config config = { .family = &nanochat_family, .T = 16, .V = 70, .Vp = 128, .L = 2, .H = 2,
                                .K = 1, .C = 32, .window = "SL" };
 static const OptimSettings settings = { 0.3, 0.008, 0.02, 0.5, 1, 1, 0.28, 0 };
 static char *root;
@@ -348,7 +348,7 @@ static void huge(void *dir)
     none.alloc = no_alloc;
     none.free = no_free;
     none.put = none.get = no_copy;
-    Config c = { .family = "nanochat", .T = 16, .V = 1 << 24, .Vp = 1 << 24, .L = 1, .H = 8192,
+    Config c = { .family = &nanochat_family, .T = 16, .V = 1 << 24, .Vp = 1 << 24, .L = 1, .H = 8192,
                  .K = 8192, .C = 1 << 20, .window = "L" };
     Model *m = model_new(&none, &c, 0);
     int full, old = ckpt_save(dir, m, NULL, NULL, NULL, NULL) == -1 && version_in(dir, &full) == 1 &&

@@ -452,7 +452,7 @@ static void diverged(void)
 
 int main(void)
 {
-    Config c = { .family = "nanochat", .T = T, .V = V, .Vp = 64, .L = 3, .H = 4, .K = 2, .C = 64,
+    Config c = { .family = &nanochat_family, .T = T, .V = V, .Vp = 64, .L = 3, .H = 4, .K = 2, .C = 64,
                  .window = "SL" };
     ops = ops_cpu(1);                       /* one thread: dies() forks */
     m = model_new(ops, &c, 0);

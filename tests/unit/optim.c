@@ -20,7 +20,7 @@ static size_t greedy_tmp(int count, int R, int K)
     return real_ops->muon_tmp(count, R, K) + (count > 1 ? (size_t)1 << 40 : 0);
 }
 
-static const Config config = { .family = "nanochat", .T = 16, .V = 70, .Vp = 128, .L = 5, .H = 2,
+static const Config config = { .family = &nanochat_family, .T = 16, .V = 70, .Vp = 128, .L = 5, .H = 2,
                                .K = 1, .C = 28, .window = "SL" };
 static const OptimSettings settings = { 0.3, 0.008, 0.02, 0.5, 1, 1, 0.28, 0 };
 

@@ -174,7 +174,7 @@ int main(void)
     tok = tok_from_merges(NULL, 0);
     TokEnc *e = tokenc_new(tok);
     Chat *chat = chat_new(tok, "bytes", e, CHAT_NANOCHAT, -1);
-    Config c = { .family = "nanochat", .T = T, .V = tok_vocab(tok), .Vp = 320, .L = 2, .H = 2,
+    Config c = { .family = &nanochat_family, .T = T, .V = tok_vocab(tok), .Vp = 320, .L = 2, .H = 2,
                  .K = 1, .C = 32, .window = "SL" };
     ops = ops_cpu(1);
     m = model_new(ops, &c, 0);

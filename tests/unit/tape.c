@@ -10,7 +10,7 @@ typedef struct Result { real *g; real loss[N]; size_t bytes; } Result;
 
 static Config config(int L)
 {
-    return (Config){ .family = "nanochat", .T = T, .V = 50, .Vp = 64, .L = L, .H = 4, .K = 2,
+    return (Config){ .family = &nanochat_family, .T = T, .V = 50, .Vp = 64, .L = L, .H = 4, .K = 2,
                      .C = 64, .window = "SL" };
 }
 

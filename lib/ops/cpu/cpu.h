@@ -108,6 +108,8 @@ void CPU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, 
 
 void CPU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
 void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C);
+void CPU(gain)(Act *y, const Act *x, const real *g, int N, int C);
+void CPU(gain_bwd)(Act *dx, real *dg, const Act *dy, const Act *x, const real *g, int N, int C);
 void CPU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, const int *doc,
                int B, int T, int H, int D, int sign, real scale, real eps);
 void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const real *tab,
@@ -118,6 +120,9 @@ void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act
                   const Act *z, const real *b, real s, int64_t n);
 void CPU(relu2)(Act *y, const Act *x, int64_t n);
 void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta);
+void CPU(swiglu)(Act *y, const Act *a, const Act *b, int64_t n);
+void CPU(swiglu_bwd)(Act *da, Act *db, const Act *dy, const Act *a, const Act *b, int64_t n,
+                     int beta);
 void CPU(add)(Act *y, const Act *x, int64_t n);
 
 void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,

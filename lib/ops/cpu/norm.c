@@ -1,4 +1,4 @@
-/* norm.c -- rmsnorm, and rope with the head norm. */
+/* norm.c -- rmsnorm, gain, and rope with the head norm. */
 #include "ops/cpu/vec.h"
 
 /* sum of x[i] y[i]; partial sums of 1024 in the vector, those added in double */
@@ -35,6 +35,44 @@ void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, in
         real a = rstd[n], b = (real)(dot(y + o, dy + o, C) * (double)a / C);
         for (int c = 0; c < C; c += VL)
             aadd(dx + o + c, a * aload(dy + o + c, C - c) - b * aload(y + o + c, C - c), C - c);
+    }
+}
+
+void CPU(gain)(Act *y, const Act *x, const real *g, int N, int C)
+{
+    OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
+    for (int n = 0; n < N; n++) {
+        int64_t o = (int64_t)n * C;
+        for (int c = 0; c < C; c += VL)
+            astore(y + o + c, vload(g + c, C - c) * aload(x + o + c, C - c), C - c);
+    }
+}
+/* Sums over chunks of 256 rows, 16 added at a time; the chunks are added in order. */
+void CPU(gain_bwd)(Act *dx, real *dg, const Act *dy, const Act *x, const real *g, int N, int C)
+{
+    enum { ROWS = 256, FEW = 16 };
+    int64_t chunks = div_up(N, ROWS), W = div_up(C, 16) * 16;
+    double *part = dg ? TIERED(scratch)(SLOT_OP, (size_t)(chunks * W) * sizeof *part) : NULL;
+    OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
+    for (int64_t k = 0; k < chunks; k++) {
+        int64_t end = min64(N, (k + 1) * ROWS);
+        if (part) memset(part + k * W, 0, (size_t)W * sizeof *part);
+        for (int64_t n0 = k * ROWS; n0 < end; n0 += FEW)
+            for (int c = 0; c < C; c += VL) {
+                Vec s = { 0 }, gc = vload(g + c, C - c);
+                for (int64_t n = n0; n < min64(end, n0 + FEW); n++) {
+                    Vec d = aload(dy + n * C + c, C - c);
+                    if (part) s += d * aload(x + n * C + c, C - c);
+                    if (dx) aadd(dx + n * C + c, gc * d, C - c);
+                }
+                for (int i = 0; part && i < VL && c + i < C; i++)
+                    part[k * W + c + i] += (double)s[i];
+            }
+    }
+    for (int c = 0; dg && c < C; c++) {
+        double s = 0;
+        for (int64_t k = 0; k < chunks; k++) s += part[k * W + c];
+        dg[c] += (real)s;
     }
 }
 
