@@ -134,11 +134,3 @@ void answer_program(const Item *it, Str answer, Buf *b)
     buf_add(b, it->entry.s, it->entry.n);
     buf_str(b, ")\n");
 }
-
-double pass_at(int n, int right, int k)
-{
-    double none = 1;                            /* C(n - right, k) / C(n, k), factor by factor */
-    if (n - right < k) return 1;
-    for (int i = n - right + 1; i <= n; i++) none *= 1 - (double)k / i;
-    return 1 - none;
-}

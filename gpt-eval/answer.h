@@ -12,8 +12,4 @@ bool answer_right(const Item *it, Str answer);
  * block of code), the test, and the call of the test. */
 void answer_program(const Item *it, Str answer, Buf *b);
 
-/* The unbiased estimate of the chance that one of k samples is right, when `right` of n are:
- * 1 - C(n - right, k) / C(n, k) (Chen et al. 2021). k <= n. */
-double pass_at(int n, int right, int k);
-
 #endif

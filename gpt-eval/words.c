@@ -1,6 +1,7 @@
 /* Items answered in words: answers are sampled, then graded. */
 #include "answer.h"
 #include "chat.h"
+#include "gpt/rl.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

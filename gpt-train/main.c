@@ -1,7 +1,7 @@
 /* gpt-train -- trains a GPT on row shards: options, what is there already, the plan, then run.c. */
 #include "gpt/ckpt.h"
 #include "options.h"
-#include "run.h"
+#include "rl.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,10 +21,12 @@ static void check_output(void)
             opt.out);
     if (!there && opt.resume) die("%s: nothing to resume: no model here", opt.out);
     struct stat st;
-    if (opt.metrics && !opt.resume && !opt.force && !stat(opt.metrics, &st) &&
-        S_ISREG(st.st_mode) && st.st_size > 0)
-        die("%s: is there already: give --metrics another name, or overwrite it with --force",
-            opt.metrics);
+    const char *file[] = { opt.metrics, opt.log_rollouts }, *name[] = { "metrics", "log-rollouts" };
+    for (int i = 0; i < 2; i++)
+        if (file[i] && !opt.resume && !opt.force && !stat(file[i], &st) && S_ISREG(st.st_mode) &&
+            st.st_size > 0)
+            die("%s: is there already: give --%s another name, or overwrite it with --force",
+                file[i], name[i]);
 }
 
 /* What --force is to remove must not be what the run begins with. */
@@ -133,12 +135,47 @@ static void say_plan(const Run *r)
     const Plan *p = &r->plan;
     note(1, "depth %d, width %d, %.1f M parameters, T %d; %s, %s", p->cfg.L, p->cfg.C,
          (double)p->params / 1e6, p->cfg.T, r->ops->name, r->ops->dtype);
-    say_work(p, r->train->head.rows);
+    if (r->rl)
+        note(1, "%" PRId64 " steps of %d prompts with %d answers each; %zu prompts; %.2g GB of "
+             "memory", p->a.steps, opt.examples, opt.samples, r->rl->train.n, p->mem_total / 1e9);
+    else
+        say_work(p, r->train->head.rows);
     double ram = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (!strncmp(r->ops->name, "cpu", 3) && p->mem_total > ram)
         warn("needs %.1f GB of memory; this machine has %.1f", p->mem_total / 1e9, ram / 1e9);
     if (opt.val.n == 0 && opt_given("eval-every")) warn("--eval-every: no --val to evaluate");
-    if (opt.keep_best && !r->val) warn("--keep-best: no --val to tell which is best");
+    if (opt.keep_best && !r->val && !opt.val.n) warn("--keep-best: no --val to tell which is best");
+}
+
+static void print(const Buf *b)
+{
+    Out *out = out_open("-", 0);
+    out_write(out, b->s, b->n);
+    out_close(out);
+}
+
+static void dry_run_rl(void)
+{
+    Run r = { .rl = rl_new(), .ops = ops_open(opt.device, opt.dtype, opt.threads) };
+    Buf b = {0};
+    opt.dtype = r.ops->dtype;
+    r.tok = open_tok();
+    inherit_rates(&keep);
+    Config c = choose_config(NULL, tok_vocab(r.tok));
+    rl_prepare(&r, &c);
+    if (opt.json) {
+        buf_char(&b, '{');
+        rl_plan_json(&r, &b);
+        buf_str(&b, ", \"options\": ");
+        options_json(&b);
+        buf_str(&b, "}\n");
+    } else {
+        rl_plan_text(&r, &b);
+    }
+    print(&b);
+    buf_free(&b);
+    rl_free(&r);
+    tok_free(r.tok);
 }
 
 static void dry_run(void)
@@ -152,7 +189,7 @@ static void dry_run(void)
     Config c = choose_config(train, V);
     if (tok && c.V != V) die("%s: vocabulary %d, but the tokenizer's is %d", opt.init, c.V, V);
     if (train && tok) data_require(train, tok_hash(tok), V, c.T);
-    if (opt.sft) sft_inherit(&keep);
+    if (opt.sft) inherit_rates(&keep);
     if (opt.sft && train) sft_require(train);
     plan_make(&p, &c, train ? train->head.rows : 0);
     opt.dtype = ops_open(opt.device, opt.dtype, opt.threads)->dtype;
@@ -167,9 +204,7 @@ static void dry_run(void)
     } else {
         plan_text(&p, train ? train->head.rows : 0, &b);
     }
-    Out *out = out_open("-", 0);
-    out_write(out, b.s, b.n);
-    out_close(out);
+    print(&b);
     buf_free(&b);
     data_free(train);
     if (tok) tok_free(tok);
@@ -178,9 +213,6 @@ static void dry_run(void)
 static void open_data(Run *r, const Json *state, const char *file, const Config *c)
 {
     int V = tok_vocab(r->tok);
-    if (c->V != V)
-        die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c->V,
-            V);
     data_require(r->train, tok_hash(r->tok), V, c->T);
     if (state) state_data(r->train, state, file);
     uint64_t seed;
@@ -212,19 +244,21 @@ static void open_model(Run *r)
     if (opt.sft && !opt.resume) sft_warm(r);
     if (!opt.resume) return;
     ckpt_optim(opt.out, r->o);
-    if (r->o->t - r->st.warm != state_updates(&r->st))
+    int64_t updates = r->rl ? r->rl->updates : state_updates(&r->st);
+    if (r->o->t - r->st.warm != updates)
         die("%s/optimizer-0.safetensors: of step %" PRId64 ", but state.json is of step %" PRId64,
-            opt.out, (int64_t)r->o->t - r->st.warm, state_updates(&r->st));
+            opt.out, (int64_t)r->o->t - r->st.warm, updates);
 }
 
 static void close_run(Run *r)
 {
     size_t T = (size_t)r->plan.cfg.T, N = (size_t)r->plan.B * T;
     if (r->gen) gen_free(r->gen);
+    rl_free(r);
     if (r->val) bpb_eval_free(&r->eval);
     r->ops->free(r->dx, N * sizeof *r->dx);
     r->ops->free(r->dy, N * sizeof *r->dy);
-    r->ops->free(r->dloss, (size_t)r->plan.rows * T * sizeof *r->dloss);
+    if (r->dloss) r->ops->free(r->dloss, (size_t)r->plan.rows * T * sizeof *r->dloss);
     tape_free(&r->tape);
     optim_free(r->o);
     model_free(r->m);
@@ -241,6 +275,23 @@ static void close_run(Run *r)
     arena_free(&keep);
 }
 
+static void open_rows(Run *r, const Json *state, const char *file, const Config *c)
+{
+    open_data(r, state, file, c);
+    if (opt.sft) sft_require(r->train);
+    if (opt.sft && !opt.resume) inherit_rates(&keep);
+    plan_make(&r->plan, c, r->train->head.rows);
+    plan_count(&r->plan);
+}
+
+static void open_prompts(Run *r, const Json *state, const char *file, const Config *c)
+{
+    if (!r->rl) r->rl = rl_new();
+    if (!opt.resume) inherit_rates(&keep);
+    rl_prepare(r, c);
+    if (state) rl_state_check(r, state, file);
+}
+
 static int train(void)
 {
     Run r = { .st = { .val_bpb = NAN, .best_bpb = NAN, .val_step = -1 }, .has_tok = opt.resume,
@@ -253,7 +304,8 @@ static int train(void)
     if (opt.resume) {
         lock_output();
         state = open_state(&file);
-        state_restore(&r, state, file);
+        if (opt.rl) r.rl = rl_new(), rl_state_restore(&r, state, file);
+        else state_restore(&r, state, file);
         char *clock = xasprintf("%s/clock.json", opt.out);
         clock_restore(&r, ckpt_clock(opt.out, &keep), clock);
         free(clock);
@@ -262,23 +314,24 @@ static int train(void)
     r.ops = ops_open(opt.device, opt.dtype, opt.threads);
     opt.dtype = r.ops->dtype;
     r.tok = open_tok();
-    r.train = data_open(&opt.train);
+    if (!opt.rl) r.train = data_open(&opt.train);
     Config c = choose_config(r.train, tok_vocab(r.tok));
-    open_data(&r, state, file, &c);
-    if (opt.sft) sft_require(r.train);
-    if (opt.sft && !opt.resume) sft_inherit(&keep);
-    plan_make(&r.plan, &c, r.train->head.rows);
-    plan_count(&r.plan);
+    if (c.V != tok_vocab(r.tok))
+        die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c.V,
+            tok_vocab(r.tok));
+    if (opt.rl) open_prompts(&r, state, file, &c);
+    else open_rows(&r, state, file, &c);
     say_plan(&r);
     if (!opt.resume) lock_output();
     r.over = opt.force;
     open_model(&r);
-    run_buffers(&r);
+    if (opt.rl) rl_begin(&r);
+    else run_buffers(&r);
     mlog_open(&r.log, opt.metrics, opt.resume ? r.st.step : -1);
     metrics_config(&r);
-    int sig = run_loop(&r);
+    int sig = opt.rl ? rl_loop(&r) : run_loop(&r);
     mlog_close(&r.log);
-    int bad = r.log.failed || r.failed_saves;
+    int bad = r.log.failed || r.failed_saves || (opt.rl && judge_failed(r.rl->judge));
     if (r.failed_saves)
         note(0, "%s: %d saves failed on the way; the checkpoint of step %" PRId64 " is whole",
              opt.out, r.failed_saves, r.saved);
@@ -293,7 +346,8 @@ int main(int argc, char **argv)
     ops_begin(argv);
     options_parse(argc, argv);
     if (opt.dry_run) {
-        dry_run();
+        if (opt.rl) dry_run_rl();
+        else dry_run();
         return 0;
     }
     if (opt.status) {

@@ -1,6 +1,6 @@
 /* Metrics: JSON Lines, one record per step. */
 #include "options.h"
-#include "run.h"
+#include "rl.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,8 @@ void metrics_config(Run *r)
     Buf *b = &r->line;
     buf_clear(b);
     buf_str(b, "{\"config\": {");
-    plan_json(&r->plan, r->train->head.rows, b);
+    if (r->rl) rl_plan_json(r, b);
+    else plan_json(&r->plan, r->train->head.rows, b);
     buf_printf(b, ", \"start_step\": %" PRId64 ", \"tokenizer\": \"%016" PRIx64 "\", \"device\": ",
                r->st.step, tok_hash(r->tok));
     json_str(b, r->ops->name, strlen(r->ops->name));

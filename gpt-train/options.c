@@ -10,6 +10,9 @@ Options opt = {
     .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02, .scalar_lr = 0.5,
     .lr_scale = 1, .schedule = "nanochat", .weight_decay = 0.28, .warmup = 40, .warmdown = 0.65, .final_lr = 0.05,
     .device = "auto", .dtype = "auto",
+    .norm = "token", .reward_timeout = 60, .temperature = 1, .clip = 0.2, .advantage_eps = 1e-8,
+    .examples = 16, .samples = 16, .max_tokens = 256, .top_k = 50, .grpo_epochs = 4,
+    .eval_prompts = 400, .eval_samples = 1,
 };
 
 #define MAX_STEPS 1e15          /* products with tokens stay far inside 63 bits */
@@ -30,6 +33,8 @@ static const Opt table[] = {
     OPT_STR(0, "init", &opt.init, "DIR", "a new run from the weights of model directory DIR"),
     OPT_FLAG(0, "sft", &opt.sft,
              "fine-tune --init DIR on conversations: see the manual for what this sets"),
+    OPT_STR(0, "rl", &opt.rl, "PROMPTS",
+            "reinforce --init DIR: answers to the prompts of a JSON Lines file, scored by --reward"),
     OPT_FLAG(0, "fresh-optimizer", &opt.fresh_optimizer,
              "with --sft: do not go on with the optimizer's buffers of DIR"),
     OPT_HEAD("Data"),
@@ -71,6 +76,32 @@ static const Opt table[] = {
              "show parameters, memory, work and schedule; train nothing"),
     OPT_STR(0, "status", &opt.status, "DIR", "tell of the run in DIR, running or not"),
     OPT_FLAG(0, "json", &opt.json, "with --dry-run or --status: as one JSON object"),
+    OPT_HEAD("Reinforcement learning (--rl)"),
+    OPT_STR(0, "reward", &opt.reward, "CMD",
+            "filter: for each answer a JSON object in, a number or null out, a line each"),
+    OPT_FLOAT(0, "reward-timeout", &opt.reward_timeout, "S", 0.001, 1e6,
+              "seconds that it may take for its next line"),
+    OPT_INT(0, "examples", &opt.examples, "N", 1, 1 << 20, "prompts a step"),
+    OPT_INT(0, "samples", &opt.samples, "N", 1, 1 << 16, "answers to each"),
+    OPT_INT('n', "max-tokens", &opt.max_tokens, "N", 1, 1 << 24, "tokens of an answer, at most"),
+    OPT_FLOAT(0, "temperature", &opt.temperature, "X", 1e-3, 1e6, "of the answers"),
+    OPT_INT(0, "top-k", &opt.top_k, "N", 0, 1 << 24, "drawn from the N likeliest tokens; 0: all"),
+    OPT_FLAG(0, "no-tools", &opt.no_tools, "no calculator answers the model's calls"),
+    OPT_CHOICE(0, "norm", &opt.norm, "token|answer",
+               "a group's loss: mean over its tokens, or over its answers of their tokens' means, "
+               "which is --grpo's"),
+    OPT_FLAG(0, "grpo", &opt.grpo,
+             "advantages divided by the rewards' deviation, several clipped updates a step"),
+    OPT_INT(0, "grpo-epochs", &opt.grpo_epochs, "N", 1, 1000, "updates a step of --grpo"),
+    OPT_FLOAT(0, "clip", &opt.clip, "X", 0, 1e6, "--grpo: ratios beyond 1 - X, 1 + X; 0: none"),
+    OPT_FLOAT(0, "kl", &opt.kl, "X", 0, 1e6,
+              "weight of the divergence from the model of --init; 0: none"),
+    OPT_FLOAT(0, "advantage-eps", &opt.advantage_eps, "X", 0, 1, "--grpo: added to the deviation"),
+    OPT_LONG(0, "eval-prompts", &opt.eval_prompts, "N", 1, MAX_STEPS,
+             "evaluate on the first N prompts of --val"),
+    OPT_INT(0, "eval-samples", &opt.eval_samples, "N", 1, 1 << 16,
+            "answers to each, for pass@1, 2, 4 ...; 1: the likeliest one"),
+    OPT_STR(0, "log-rollouts", &opt.log_rollouts, "FILE", "every answer with its reward, to FILE"),
     OPT_HEAD("Optimizer"),
     OPT_FLOAT(0, "embedding-lr", &opt.embedding_lr, "X", 0, 1e6,
               "AdamW rate of token and value embeddings"),
@@ -154,6 +185,41 @@ static void sft_defaults(void)
         opt.epochs = 1;
 }
 
+/* What reinforcement learning is in nanochat; rates fall linearly to 0. */
+static void rl_defaults(void)
+{
+    static const char *const other[] = { "train", "tokens", "target-flops", "hours", "doc-mask",
+        "rescan", "shuffle", "verify", "log-rows", "total-batch-size", "sft", "sample-every",
+        "skip-nonfinite" };
+    if (!opt.init) die_usage("--rl: which model? give --init DIR");
+    if (!opt.reward) die_usage("--rl: who scores the answers? give --reward CMD");
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (opt_given(other[i])) die_usage("--%s: not with --rl", other[i]);
+    if (!opt_given("schedule")) opt.schedule = "nanochat";
+    if (!opt_given("lr-scale")) opt.lr_scale = 0.05;
+    if (!opt_given("weight-decay")) opt.weight_decay = 0;
+    if (!opt_given("warmup-steps")) opt.warmup = 0;
+    if (!opt_given("warmdown-ratio")) opt.warmdown = 1;
+    if (!opt_given("final-lr-frac")) opt.final_lr = 0;
+    if (!opt_given("eval-every")) opt.eval_every = 60;
+    if (!opt_given("norm") && opt.grpo) opt.norm = "answer";
+    if (!opt_given("save-every")) opt.save_every = 60;
+    if (!opt_given("steps") && !opt_given("epochs")) opt.epochs = 1;
+}
+
+static void only_rl(void)
+{
+    static const char *const name[] = { "reward", "reward-timeout", "examples", "samples",
+        "max-tokens", "temperature", "top-k", "no-tools", "norm", "grpo", "grpo-epochs", "clip",
+        "kl", "advantage-eps", "eval-prompts", "eval-samples", "log-rollouts" };
+    static const char *const grpo[] = { "grpo-epochs", "clip", "advantage-eps" };
+    for (size_t i = 0; !opt.rl && i < sizeof name / sizeof *name; i++)
+        if (opt_given(name[i])) die_usage("--%s: only with --rl", name[i]);
+    for (size_t i = 0; !opt.grpo && i < sizeof grpo / sizeof *grpo; i++)
+        if (opt_given(grpo[i])) die_usage("--%s: only with --grpo", grpo[i]);
+    if (opt.log_rollouts && !*opt.log_rollouts) die_usage("--log-rollouts: an empty name");
+}
+
 static void both(const char *a, const char *b, const char *why)
 {
     if (opt_given(a) && opt_given(b)) die_usage("--%s and --%s: %s", a, b, why);
@@ -181,6 +247,7 @@ void options_parse(int argc, char **argv)
     int n = opt_parse(argc, argv,
                       "--depth N -t TOK --train ROWS [--val ROWS] -o DIR [options]\n"
                       "--sft --init DIR --train ROWS [--val ROWS] -o DIR [options]\n"
+                      "--rl PROMPTS --reward CMD --init DIR [--val PROMPTS] -o DIR [options]\n"
                       "--resume -o DIR [options]\n"
                       "--dry-run --depth N [options]\n"
                       "--status DIR",
@@ -194,6 +261,8 @@ void options_parse(int argc, char **argv)
     if (opt.json && !opt.dry_run && !opt.status)
         die_usage("--json: only with --dry-run or --status");
     if (opt.sft && !opt.resume) sft_defaults();
+    if (opt.rl && !opt.resume) rl_defaults();
+    if (!opt.resume) only_rl();
     if (opt.fresh_optimizer && !opt.sft) die_usage("--fresh-optimizer: only with --sft");
     options_agree();
     if (opt.metrics && !*opt.metrics) die_usage("--metrics: an empty name");
@@ -204,7 +273,7 @@ void options_parse(int argc, char **argv)
     if (opt.dry_run || opt.status) return;
     if (!opt.out || !*opt.out) die_usage("no output: give -o DIR");
     if (opt.resume) return;
-    if (!opt.train.n) die_usage("nothing to train on: give --train ROWS");
+    if (!opt.train.n && !opt.rl) die_usage("nothing to train on: give --train ROWS");
     if (!opt.tok && !opt.init)
         die_usage("no tokenizer: give -t FILE, the one that made the shards");
 }

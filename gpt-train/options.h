@@ -29,6 +29,12 @@ typedef struct Options {
     int keep, keep_best;                /* checkpoints; flag */
     int B;                              /* 0: automatic */
     int64_t total_batch;                /* tokens; 0: automatic */
+    /* reinforcement learning */
+    const char *rl, *reward, *norm, *log_rollouts;      /* rl NULL: training on rows */
+    double reward_timeout, temperature, clip, kl, advantage_eps;
+    int examples, samples, max_tokens, top_k, no_tools;
+    int grpo, grpo_epochs, eval_samples;
+    int64_t eval_prompts;
     /* optimizer */
     double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, lr_scale;
     double weight_decay, warmdown, final_lr;
@@ -58,8 +64,9 @@ int options_shuffle(uint64_t *seed);            /* 0: --shuffle none */
 
 /* options_kept.c */
 void options_json(Buf *b);                      /* those that define the run, as an object */
-/* Rates and batch of another run, unless given here: saved is its object of options. */
-void options_inherit(const Json *saved, const char *file, Arena *keep);
+/* Rates of another run and, if asked for, its batch, unless given here: saved is its object of
+ * options. */
+void options_inherit(const Json *saved, const char *file, int batch, Arena *keep);
 /* From state.json's object; those on the command line are checked against it (exit 2). file is for
  * messages. */
 void options_restore(const Json *saved, const char *file, Arena *keep);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What state.json keeps. soft: a resume may say otherwise. */
-typedef struct Kept { const char *name; int soft; } Kept;
+/* What state.json keeps. SOFT: a resume may say otherwise. RL: only of runs with --rl. */
+enum { SOFT = 1, RL = 2 };
+typedef struct Kept { const char *name; int how; } Kept;
 static const Kept kept[] = {
     { "depth", 0 }, { "aspect-ratio", 0 }, { "head-dim", 0 }, { "max-seq-len", 0 },
     { "window-pattern", 0 }, { "sft", 0 }, { "steps", 0 }, { "epochs", 0 }, { "tokens", 0 }, { "target-flops", 0 },
@@ -16,11 +17,16 @@ static const Kept kept[] = {
     { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "lr-scale", 0 },
     { "weight-decay", 0 }, { "schedule", 0 },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
-    { "seed", 0 }, { "shuffle", 0 }, { "rescan", 1 }, { "clip-norm", 0 }, { "ema", 0 },
-    { "freeze", 0 }, { "doc-mask", 0 }, { "skip-nonfinite", 1 }, { "check-every", 1 },
-    { "train", 1 }, { "val", 1 },
-    { "save-every", 1 }, { "keep", 1 }, { "keep-best", 1 }, { "metrics", 1 }, { "eval-every", 1 },
-    { "eval-tokens", 1 }, { "sample-every", 1 }, { "sample-prompt", 1 },
+    { "seed", 0 }, { "shuffle", 0 }, { "rescan", SOFT }, { "clip-norm", 0 }, { "ema", 0 },
+    { "freeze", 0 }, { "doc-mask", 0 }, { "skip-nonfinite", SOFT }, { "check-every", SOFT },
+    { "train", SOFT }, { "val", SOFT },
+    { "save-every", SOFT }, { "keep", SOFT }, { "keep-best", SOFT }, { "metrics", SOFT }, { "eval-every", SOFT },
+    { "eval-tokens", SOFT }, { "sample-every", SOFT }, { "sample-prompt", SOFT },
+    { "rl", SOFT | RL }, { "reward", SOFT | RL }, { "reward-timeout", SOFT | RL }, { "examples", RL },
+    { "samples", RL }, { "max-tokens", RL }, { "temperature", RL }, { "top-k", RL },
+    { "no-tools", RL }, { "grpo", RL }, { "grpo-epochs", RL }, { "clip", RL },
+    { "kl", RL }, { "advantage-eps", RL }, { "norm", RL }, { "eval-prompts", RL },
+    { "eval-samples", RL }, { "log-rollouts", SOFT | RL },
 };
 enum { NKEPT = sizeof kept / sizeof *kept };
 
@@ -53,6 +59,7 @@ static void value_json(Buf *b, const Opt *o)
 void options_json(Buf *b)
 {
     for (int i = 0; i < NKEPT; i++) {
+        if ((kept[i].how & RL) && !opt.rl) continue;
         buf_printf(b, "%s\"%s\": ", i ? ", " : "{", kept[i].name);
         value_json(b, options_find(kept[i].name));
     }
@@ -100,11 +107,11 @@ static int value_from(const Opt *o, const Json *j, Arena *keep)
     }
 }
 
-void options_inherit(const Json *saved, const char *file, Arena *keep)
+void options_inherit(const Json *saved, const char *file, int batch, Arena *keep)
 {
     static const char *const name[] = { "embedding-lr", "unembedding-lr", "matrix-lr", "scalar-lr",
                                         "total-batch-size" };
-    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+    for (size_t i = 0; i < sizeof name / sizeof *name - !batch; i++)
         if (!opt_given(name[i]) &&
             !value_from(options_find(name[i]), json_get(saved, name[i]), keep))
             die("%s: options: '%s' is missing or not what it must be", file, name[i]);
@@ -113,10 +120,13 @@ void options_inherit(const Json *saved, const char *file, Arena *keep)
 void options_restore(const Json *saved, const char *file, Arena *keep)
 {
     Buf want = {0}, have = {0};
+    int rl = json_get(saved, "rl") != NULL;
+    if (opt.rl && !rl) die_usage("--rl: the run in %s is on rows", file);
     for (int i = 0; i < NKEPT; i++) {
+        if ((kept[i].how & RL) && !rl) continue;
         const Opt *o = options_find(kept[i].name);
         int given = opt_given(o->name);
-        if (given && kept[i].soft) continue;
+        if (given && (kept[i].how & SOFT)) continue;
         buf_clear(&want);
         value_json(&want, o);
         if (!value_from(o, json_get(saved, o->name), keep))

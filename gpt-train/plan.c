@@ -96,7 +96,7 @@ static void fit_batch(Plan *p)
         die_usage("--device-batch-size: %d rows of T %" PRId64 " are too many", p->B, T);
 }
 
-static SchedKind sched_kind(void)
+SchedKind plan_schedule(void)
 {
     return !strcmp(opt.schedule, "cosine") ? SCHED_COSINE :
            !strcmp(opt.schedule, "constant") ? SCHED_CONSTANT :
@@ -145,7 +145,7 @@ void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
         .weight_decay = p->a.weight_decay_scaled,
         .ema = opt.ema,
     };
-    p->sched = (Sched){ sched_kind(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,
+    p->sched = (Sched){ plan_schedule(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,
                         p->a.weight_decay_scaled, 1 / (double)p->a.steps };
     if (opt.epochs > 0) p->sched.per_step = (double)p->rows / (opt.epochs * (double)data_rows);
     optim_groups(p->group, &p->os, cfg->C);

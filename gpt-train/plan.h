@@ -25,6 +25,7 @@ typedef struct Plan {
  * if the command line cannot be met. */
 void plan_make(Plan *p, const Config *cfg, uint64_t data_rows);
 void plan_horizon(Plan *p, int64_t steps);      /* an open plan's number of steps, measured */
+SchedKind plan_schedule(void);      /* that of --schedule */
 void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */
 int plan_freeze(Model *m);          /* by --freeze; how many tensors. Exit 2 if it makes no sense */
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT]);       /* parameters per group */

@@ -11,7 +11,7 @@ void run_mean_off(Run *r, real *w)
     if (w) model_swap(r->m, w);
 }
 
-static int every(int64_t n, int64_t step, int64_t last)
+int run_every(int64_t n, int64_t step, int64_t last)
 {
     return n > 0 && (step % n == 0 || step == last);
 }
@@ -21,7 +21,7 @@ static int every(int64_t n, int64_t step, int64_t last)
 static int eval_due(const Run *r)
 {
     return r->val && r->st.val_step != r->st.step &&
-           every(opt.eval_every, r->st.step, r->plan.a.steps);
+           run_every(opt.eval_every, r->st.step, r->plan.a.steps);
 }
 
 /* 0 if a signal cut it short: then it counts as not made. */
@@ -47,7 +47,7 @@ static int evaluate(Run *r, Bpb *b)
 }
 
 /* Where the run ends or pauses; --hours may move it once. */
-static int64_t end_of(const Run *r)
+int64_t run_end(const Run *r)
 {
     int64_t n = r->plan.a.steps;
     return opt.stop_at && opt.stop_at < n ? opt.stop_at : n;
@@ -59,17 +59,22 @@ static void after_step(Run *r, StepLog *s)
     int val = eval_due(r) && evaluate(r, &b);
     metrics_step(r, s, val ? &b : NULL);
     show_step(r, s);
-    if (every(opt.sample_every, r->st.step, r->plan.a.steps) && !stopped_by) sample_all(r);
-    if (every(opt.check_every, r->st.step, -1)) health_check(r);
+    if (run_every(opt.sample_every, r->st.step, r->plan.a.steps) && !stopped_by) sample_all(r);
+    if (run_every(opt.check_every, r->st.step, -1)) health_check(r);
     if (r->plan.open) horizon_step(r, s);
+    run_save_due(r);
+}
+
+void run_save_due(Run *r)
+{
     int asked = save_asked;
     save_asked = 0;
-    if (r->st.step == end_of(r)) return;                /* saved below */
-    if ((asked || every(opt.save_every, r->st.step, 0)) && run_save(r))
+    if (r->st.step == run_end(r)) return;                /* saved below */
+    if ((asked || run_every(opt.save_every, r->st.step, 0)) && run_save(r))
         warn("training goes on; the checkpoint in %s is as it was", opt.out);
 }
 
-static void save_last(Run *r)
+void run_save_last(Run *r)
 {
     if ((r->saved != r->st.step || r->unsaved) && run_save(r)) {
         status_write(r, NULL, "not saved");
@@ -85,19 +90,19 @@ static void save_last(Run *r)
 int run_loop(Run *r)
 {
     Bpb b;
-    if (r->st.step >= end_of(r))
+    if (r->st.step >= run_end(r))
         note(1, "step %" PRId64 " of %" PRId64 " is done: nothing to do", r->st.step,
              r->plan.a.steps);
     r->clock.began = now_seconds();
     stop_on_signals();                          /* from the first sign of life on */
     status_write(r, NULL, "training");
     if (eval_due(r) && evaluate(r, &b)) metrics_eval(r, &b);
-    while (r->st.step < end_of(r) && !stopped_by && !r->log.failed) {
+    while (r->st.step < run_end(r) && !stopped_by && !r->log.failed) {
         StepLog s;
         if (!run_step(r, &s)) break;
         after_step(r, &s);
     }
     progress_end(&r->progress);
-    save_last(r);
+    run_save_last(r);
     return stopped_by;
 }

@@ -54,6 +54,7 @@ typedef struct Run {
     real *loss, *dloss;             /* [rows,T] of the whole step; host, device */
     BpbEval eval;
     Gen *gen;                       /* made for the first sample */
+    struct Rl *rl;                  /* rl.h; NULL: training on rows */
     MetricsLog log;
     Buf line;                       /* the record being written */
     RunClock clock;
@@ -72,6 +73,10 @@ typedef struct StepLog {
 
 /* To the end, or to --stop-at, or to a signal; saves. Returns the signal, or 0. */
 int run_loop(Run *r);
+int64_t run_end(const Run *r);      /* the step where it ends or pauses */
+int run_every(int64_t n, int64_t step, int64_t last);   /* at step, or at the last one? n 0: never */
+void run_save_due(Run *r);          /* after a step: by --save-every, or asked for */
+void run_save_last(Run *r);         /* dies if that fails */
 /* What is measured and shown is the running mean of the weights, if there is one: between these
  * two the model has it for its weights. */
 real *run_mean_on(Run *r);
@@ -109,7 +114,7 @@ void stop_on_signals(void);
 
 /* sft.c: rates of the model in --init, if it says how it was trained; dies on rows without masks;
  * the optimizer's buffers. */
-void sft_inherit(Arena *keep);
+void inherit_rates(Arena *keep);
 void sft_require(const Data *d);
 void sft_warm(Run *r);
 
@@ -118,12 +123,15 @@ void state_json(const Run *r, Buf *b);
 /* Fills r->st from state.json; dies naming the file if it is not what it must be. The member
  * "options" is for options_restore(). */
 void state_restore(Run *r, const Json *j, const char *file);
+int64_t state_int(const Json *j, const char *key, const char *file);     /* a count, or it dies */
+double state_num(const Json *j, const char *key, const char *file);      /* null: NaN */
 void clock_json(const Run *r, Buf *b);
 void clock_restore(Run *r, const Json *j, const char *file);    /* j NULL: nothing to go by */
 double clock_seconds(const Run *r);             /* of training, all sessions */
 
 /* show.c: the step line, and status.json for other terminals */
 void show_step(Run *r, const StepLog *s);
+void show_pace(Run *r);             /* a step is done */
 double show_eta(const Run *r);                  /* seconds left; NaN: not known */
 double loss_mean(const Run *r);                 /* of the last steps; NaN: none yet */
 void status_write(const Run *r, const StepLog *s, const char *phase);   /* s NULL: none yet */

@@ -1,7 +1,7 @@
 /* Saving the run: its newest checkpoint, earlier ones, and the best model so far. */
 #include "gpt/ckpt.h"
 #include "options.h"
-#include "run.h"
+#include "rl.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -16,10 +16,11 @@ static void forget_older(Run *r)
 int run_save(Run *r)
 {
     Buf state = {0}, clock = {0}, tok = {0};
-    data_look(r->train);                /* nothing learnt from damaged rows is kept */
+    if (r->train) data_look(r->train);                /* nothing learnt from damaged rows is kept */
     health_weights(r);
     forget_older(r);
-    state_json(r, &state);
+    if (r->rl) rl_state_json(r, &state);
+    else state_json(r, &state);
     clock_json(r, &clock);
     /* The tokenizer goes in with the first save, from memory: its file may be gone by then. */
     if (!r->has_tok) tok_print(r->tok, &tok);

@@ -59,7 +59,7 @@ static void line(Buf *b, const Run *r, const StepLog *s)
 
 /* What a step takes with all around it, evaluations too: over the session's first steps the mean,
  * later with a memory of about 100 steps. */
-static void pace(Run *r)
+void show_pace(Run *r)
 {
     static double last;
     static int64_t n;
@@ -72,7 +72,7 @@ static void pace(Run *r)
 
 void show_step(Run *r, const StepLog *s)
 {
-    pace(r);
+    show_pace(r);
     buf_clear(&r->shown);
     line(&r->shown, r, s);
     r->progress.whole = r->shown.s;

@@ -36,7 +36,7 @@ void state_json(const Run *r, Buf *b)
     buf_str(b, "\n}");
 }
 
-static int64_t get_int(const Json *j, const char *key, const char *file)
+int64_t state_int(const Json *j, const char *key, const char *file)
 {
     int64_t x;
     if (!json_int(json_get(j, key), &x) || x < 0)
@@ -44,7 +44,7 @@ static int64_t get_int(const Json *j, const char *key, const char *file)
     return x;
 }
 
-static double get_num(const Json *j, const char *key, const char *file)
+double state_num(const Json *j, const char *key, const char *file)
 {
     const Json *v = json_get(j, key);
     if (v && v->kind == J_NULL) return NAN;
@@ -74,21 +74,21 @@ static const char *impossible(const RunState *s)
 
 void state_restore(Run *r, const Json *j, const char *file)
 {
-    int64_t version = get_int(j, "version", file);
+    int64_t version = state_int(j, "version", file);
     if (version != 1) die("%s: version %" PRId64 "; this program reads 1", file, version);
     r->st = (RunState){
-        .step = get_int(j, "step", file),
-        .pos = (uint64_t)get_int(j, "rows_taken", file),
-        .skipped = get_int(j, "skipped_steps", file),
-        .nonfinite = get_int(j, "nonfinite_steps", file),
-        .targets = (uint64_t)get_int(j, "targets", file),
-        .warm = json_get(j, "warm_steps") ? get_int(j, "warm_steps", file) : 0,
-        .loss_ema = get_num(j, "loss_ema", file),
-        .loss_mean = get_num(j, "loss_mean", file),
-        .loss_var = get_num(j, "loss_var", file),
-        .val_bpb = get_num(j, "val_bpb", file),
-        .best_bpb = get_num(j, "best_val_bpb", file),
-        .val_step = isnan(get_num(j, "val_step", file)) ? -1 : get_int(j, "val_step", file),
+        .step = state_int(j, "step", file),
+        .pos = (uint64_t)state_int(j, "rows_taken", file),
+        .skipped = state_int(j, "skipped_steps", file),
+        .nonfinite = state_int(j, "nonfinite_steps", file),
+        .targets = (uint64_t)state_int(j, "targets", file),
+        .warm = json_get(j, "warm_steps") ? state_int(j, "warm_steps", file) : 0,
+        .loss_ema = state_num(j, "loss_ema", file),
+        .loss_mean = state_num(j, "loss_mean", file),
+        .loss_var = state_num(j, "loss_var", file),
+        .val_bpb = state_num(j, "val_bpb", file),
+        .best_bpb = state_num(j, "best_val_bpb", file),
+        .val_step = isnan(state_num(j, "val_step", file)) ? -1 : state_int(j, "val_step", file),
     };
     const char *bad = impossible(&r->st);
     if (bad) die("%s: step %" PRId64 ": %s", file, r->st.step, bad);
@@ -110,11 +110,11 @@ void clock_json(const Run *r, Buf *b)
 void clock_restore(Run *r, const Json *j, const char *file)
 {
     if (!j) return;
-    int64_t version = get_int(j, "version", file), step = get_int(j, "step", file);
+    int64_t version = state_int(j, "version", file), step = state_int(j, "step", file);
     if (version != 1) die("%s: version %" PRId64 "; this program reads 1", file, version);
     if (step != r->st.step)
         die("%s: of step %" PRId64 ", but state.json is of step %" PRId64, file, step, r->st.step);
-    r->clock.before = get_num(j, "seconds", file);
+    r->clock.before = state_num(j, "seconds", file);
     if (!(r->clock.before >= 0 && r->clock.before < 1e12))
         die("%s: 'seconds' is not a time", file);
 }

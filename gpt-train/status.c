@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "gpt/ckpt.h"
 #include "options.h"
-#include "run.h"
+#include "rl.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -36,10 +36,16 @@ static void status_json(const Run *r, const StepLog *s, const char *phase, Buf *
     num(b, "updated", (double)time(NULL));
     num(b, "step", (double)r->st.step);
     num(b, "steps", r->plan.open ? NAN : (double)r->plan.a.steps);
-    num(b, "epoch", data_epochs(r->train, r->st.pos));
-    num(b, "loss", loss_mean(r));
-    num(b, "val_bpb", r->st.val_bpb);
-    num(b, "best_val_bpb", r->st.best_bpb);
+    if (r->rl) {
+        num(b, "reward", rl_reward_mean(r->rl));
+        num(b, "pass_at_1", r->rl->pass);
+        num(b, "best_pass_at_1", r->rl->best_pass);
+    } else {
+        num(b, "epoch", data_epochs(r->train, r->st.pos));
+        num(b, "loss", loss_mean(r));
+        num(b, "val_bpb", r->st.val_bpb);
+        num(b, "best_val_bpb", r->st.best_bpb);
+    }
     num(b, "lr", s ? s->lr : NAN);
     num(b, "grad_norm", s ? s->grad_norm : NAN);
     double rate = s && s->seconds > 0 ? (double)s->tokens / s->seconds : NAN;
@@ -146,6 +152,9 @@ static void show_text(const char *dir, const Status *s, Buf *b)
     add(b, "loss %.4f", number(s->now, "loss"));
     add(b, "val bpb %.4f", number(n, "val_bpb"));
     add(b, "best %.4f", number(n, "best_val_bpb"));
+    add(b, "reward %.3f", number(s->now, "reward"));
+    add(b, "pass@1 %.3f", number(n, "pass_at_1"));
+    add(b, "best %.3f", number(n, "best_pass_at_1"));
     buf_char(b, '\n');
     if (s->now) {
         if (s->running) {

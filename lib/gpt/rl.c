@@ -75,3 +75,11 @@ RlLoss rl_loss(double *grad, double *adv, const RlSettings *s, const RlGroup *g)
     }
     return r;
 }
+
+double pass_at(int n, int right, int k)
+{
+    double none = 1;                            /* C(n - right, k) / C(n, k), factor by factor */
+    if (n - right < k) return 1;
+    for (int i = n - right + 1; i <= n; i++) none *= 1 - (double)k / i;
+    return 1 - none;
+}

@@ -52,4 +52,8 @@ int rl_advantages(double *adv, const RlSettings *s, const double *reward, int n,
 /* grad [n,L] = d loss / d logp, 0 where the mask is 0; adv [n]. */
 RlLoss rl_loss(double *grad, double *adv, const RlSettings *s, const RlGroup *g);
 
+/* The unbiased estimate of the chance that one of k samples is right, when `right` of n are:
+ * 1 - C(n - right, k) / C(n, k) (Chen et al. 2021). k <= n. */
+double pass_at(int n, int right, int k);
+
 #endif

@@ -3,7 +3,8 @@
 #
 #     awk -v kind=all -v n=3000 -v seed=1 -f share/demo/world.awk -f share/demo/talk.awk
 #
-# kind: arithmetic, counting, spelling, opposites, world, or all of them in turn. held=1 gives the
+# kind: arithmetic, story (sums told as stories, answered as in GSM8K: a call, then "#### N"), counting,
+# spelling, opposites, world, or all of them in turn. held=1 gives the
 # questions that are held out: a tenth of all sums, a fifth of the words, a fifth of the opposites (of
 # which the other direction is not), and a quarter of what can be asked of the people and towns (one
 # question each; others about them are not). They never occur without held=1. Same n, seed and kind,
@@ -28,6 +29,23 @@ function arithmetic(    a, b, op, r) {
     } while (out(a * 1009 + b * 3 + index("+-*", op), 10) != held)
     r = op == "+" ? a + b : op == "-" ? a - b : a * b
     say(one("What is|How much is|Please work out") " " a " " op " " b "?", call(a op b, r) part("text", "It is " r "."))
+}
+
+function story(    a, b, op, k, s, t, r) {
+    do {
+        k = rnd(6); op = substr("++--**", 1 + k, 1); a = 1 + rnd(99); b = 1 + rnd(99)
+        if (op == "*") { a = 1 + rnd(12); b = 1 + rnd(20) }
+        if (op == "-" && a < b) { t = a; a = b; b = t }
+    } while (out(a * 1009 + b * 3 + k, 10) != held)
+    t = one("apples|eggs|mushrooms|onions|plums|mussels"); s = who[1 + rnd(np)]
+    r = op == "+" ? a + b : op == "-" ? a - b : a * b
+    if (k == 0) s = s " has " a " " t " and finds " b " more. How many " t " are there now?"
+    else if (k == 1) s = s " sells " a " " t " in the morning and " b " in the evening. How many is that in all?"
+    else if (k == 2) s = s " has " a " " t " and sells " b " of them. How many are left?"
+    else if (k == 3) s = "A basket holds " a " " t ", and " s " takes " b " out. How many stay in it?"
+    else if (k == 4) s = s " fills " a " baskets with " b " " t " each. How many " t " is that?"
+    else s = s " sells " b " " t " a day. How many in " a " days?"
+    say(s, call(a op b, r) part("text", "#### " r))
 }
 
 function word(    i) {
@@ -81,8 +99,9 @@ BEGIN {
         "song evening morning summer spring winter market house window step tree bird", words, / /)
     for (i = 0; i < (n ? n : 3000); i++) {
         k = kind
-        if (k == "all") { k = rnd(10); k = k < 4 ? "arithmetic" : k < 6 ? "world" : k < 7 ? "opposites" : k < 9 ? "counting" : "spelling" }
+        if (k == "all") { k = rnd(10); k = k < 4 ? (rnd(150) ? "arithmetic" : "story") : k < 6 ? "world" : k < 7 ? "opposites" : k < 9 ? "counting" : "spelling" }
         if (k == "arithmetic") arithmetic()
+        else if (k == "story") story()
         else if (k == "counting") counting()
         else if (k == "spelling") spelling()
         else if (k == "opposites") contrary()

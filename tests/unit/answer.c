@@ -1,5 +1,6 @@
 /* gpt-eval's grading: numbers after "####", last numbers, texts, programs, pass@k. */
 #include "../../gpt-eval/answer.c"
+#include "gpt/rl.h"
 #include "tap.h"
 #include <math.h>
 #include <stdio.h>

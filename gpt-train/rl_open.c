@@ -1,0 +1,158 @@
+/* What a run of reinforcement learning needs, made and taken down. */
+#include "gpt/ckpt.h"
+#include "options.h"
+#include "rl.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MICRO_TOKENS 8192       /* as plan.c */
+
+Rl *rl_new(void)
+{
+    Rl *rl = xcalloc(1, sizeof *rl);
+    rl->pass = rl->best_pass = NAN;
+    return rl;
+}
+
+/* Steps, rates; what a step takes. */
+static void plan(Run *r, const Config *c)
+{
+    Plan *p = &r->plan;
+    Rl *rl = r->rl;
+    const char *bad = config_check(c);
+    if (bad) die_usage("no such model: %s", bad);
+    int auto_B = c->T < MICRO_TOKENS ? MICRO_TOKENS / c->T : 1;
+    *p = (Plan){ .cfg = *c, .B = opt.B ? opt.B : auto_B < opt.samples ? auto_B : opt.samples };
+    p->rows = p->B;
+    p->accum = 1;
+    double steps = opt.steps ? (double)opt.steps
+                             : floor(opt.epochs * (double)rl->train.n / opt.examples);
+    if (steps < 1)
+        die("%s: %zu prompts make less than one step of %d in %g epochs: see --examples, --epochs",
+            opt.rl, rl->train.n, opt.examples, opt.epochs);
+    p->a.steps = opt.steps = steps < (double)SCHED_OPEN ? (int64_t)steps : SCHED_OPEN;
+    p->a.flops_per_token = config_flops_per_token(c);
+    p->a.batch_lr_scale = 1;
+    p->os = (OptimSettings){
+        .embedding_lr = opt.embedding_lr, .unembedding_lr = opt.unembedding_lr,
+        .matrix_lr = opt.matrix_lr, .scalar_lr = opt.scalar_lr, .batch_scale = 1,
+        .lr_scale = opt.lr_scale, .weight_decay = opt.weight_decay, .ema = opt.ema,
+    };
+    p->sched = (Sched){ plan_schedule(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,
+                        opt.weight_decay, 1 / (double)p->a.steps };
+    optim_groups(p->group, &p->os, c->C);
+    p->params = config_params(c, -1);
+    opt.depth = c->L;
+    opt.head_dim = c->C / c->H;
+    opt.window = c->window;
+    opt.T = c->T;
+    opt.B = p->B;
+}
+
+/* Two caches: a prompt's row and the samples' rows, keys and values of every layer; logits; with
+ * --kl a model without gradients. */
+static void count_memory(Run *r)
+{
+    const Config *c = &r->plan.cfg;
+    double M = (double)r->rl->train.longest + opt.max_tokens, rows = opt.samples < 64 ? opt.samples : 64;
+    if (M > c->T) M = c->T;
+    double act = (double)r->ops->act_size;
+    double cache = (rows + 1) * M * c->K * (c->C / c->H) * 2 * c->L * act;
+    double ref = opt.kl > 0 ? r->plan.mem_weights : 0;
+    r->rl->mem_cache = cache + (rows + 1) * c->V * (double)sizeof(real) + ref;
+    r->plan.mem_total += r->rl->mem_cache;
+}
+
+void rl_prepare(Run *r, const Config *c)
+{
+    Rl *rl = r->rl;
+    size_t T = (size_t)c->T;
+    if ((size_t)opt.max_tokens >= T)
+        die_usage("--max-tokens: %d, but the model has %zu positions", opt.max_tokens, T);
+    rl->enc = tokenc_new(r->tok);
+    if (tok_special(r->tok, SP_ASSISTANT_START) >= 0)
+        rl->chat = chat_new(r->tok, "the tokenizer", rl->enc, CHAT_NANOCHAT, -1);
+    rl->has_tool = !opt.no_tools && tool_init(&rl->tool, r->tok, rl->enc);
+    rl->stop = xcalloc((size_t)c->V, 1);
+    if (rl->chat) chat_stops(rl->chat, rl->stop);
+    if (tok_special(r->tok, SP_BOS) >= 0) rl->stop[tok_special(r->tok, SP_BOS)] = 1;
+    size_t most = T - (size_t)opt.max_tokens;
+    prompts_read(&rl->train, opt.rl, r->tok, rl->chat, most);
+    for (int i = 0; i < opt.val.n; i++)
+        prompts_read(&rl->val, opt.val.s[i], r->tok, rl->chat, most);
+    plan(r, c);
+    plan_count(&r->plan);
+    count_memory(r);
+    rl->loss = (RlSettings){ .std = opt.grpo, .eps = opt.advantage_eps,
+                             .clip = opt.grpo ? opt.clip : 0, .beta = opt.kl,
+                             .norm = strcmp(opt.norm, "answer") ? RL_PER_TOKEN : RL_PER_ANSWER };
+}
+
+/* Of all weights: that the reference is still the same when a run goes on. */
+static uint64_t weights_hash(const Model *m)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < m->nparam; i++) {
+        real *w = xreallocarray(NULL, (size_t)m->param[i].n, sizeof *w);
+        model_get(m, &m->param[i], w);
+        uint64_t two[2] = { all, xxh3(w, (size_t)m->param[i].n * sizeof *w) };
+        all = xxh3(two, sizeof two);
+        free(w);
+    }
+    return all;
+}
+
+static void open_reference(Run *r)
+{
+    Rl *rl = r->rl;
+    uint64_t was = rl->ref_hash;
+    if (!opt.resume) {
+        rl->ref_dir = realpath(opt.init, NULL);
+        if (!rl->ref_dir) die("%s:", opt.init);
+    }
+    rl->ref = ckpt_model(rl->ref_dir, r->ops, 0);
+    rl->ref_hash = weights_hash(rl->ref);
+    if (opt.resume && rl->ref_hash != was)
+        die("%s: not the weights any more that the run in %s began with, which --kl needs",
+            rl->ref_dir, opt.out);
+}
+
+void rl_begin(Run *r)
+{
+    Rl *rl = r->rl;
+    const Ops *ops = r->ops;
+    size_t N = size_mul((size_t)r->plan.B, (size_t)r->plan.cfg.T);
+    if (opt.kl > 0) open_reference(r);
+    r->x = xreallocarray(NULL, N, sizeof *r->x);
+    r->y = xreallocarray(NULL, N, sizeof *r->y);
+    rl->wt = xreallocarray(NULL, N, sizeof *rl->wt);
+    r->dx = ops->alloc(size_mul(N, sizeof *r->dx));
+    r->dy = ops->alloc(size_mul(N, sizeof *r->dy));
+    rl->dwt = ops->alloc(size_mul(N, sizeof *rl->dwt));
+    rl->dloss = ops->alloc(size_mul(N, sizeof *rl->dloss));
+    tape_init(&r->tape, ops);
+    r->tape.recompute = opt.recompute;
+    r->gen = gen_new(r->m);
+    rl->judge = judge_open(r->tok, rl->chat, opt.resume ? r->st.step : -1);
+}
+
+void rl_free(Run *r)
+{
+    Rl *rl = r->rl;
+    size_t N = (size_t)r->plan.B * (size_t)r->plan.cfg.T;
+    if (!rl) return;
+    judge_close(rl->judge);
+    if (rl->dwt) r->ops->free(rl->dwt, N * sizeof *rl->dwt);
+    if (rl->dloss) r->ops->free(rl->dloss, N * sizeof *rl->dloss);
+    if (rl->ref) model_free(rl->ref);
+    chat_free(rl->chat);
+    tokenc_free(rl->enc);
+    prompts_free(&rl->train);
+    prompts_free(&rl->val);
+    free(rl->ref_dir);
+    free(rl->stop);
+    free(rl->wt);
+    free(rl);
+}
