@@ -5,8 +5,9 @@
 # make check-fuzz    fuzz every reader of files, FUZZ_SECONDS=10 each; libFuzzer if clang has it
 # make pretrain      DEPTH=4 RUN=runs/d4 DATA='a.txt b.jsonl': text to a base model, what is missing of it;
 #                    VOCAB=32768 SEQ=2048 VAL=5 SPLIT=blank TRAIN='--hours 2 ...'
-# make demo          the whole pipe on a small text made here: train a GPT, fine-tune it, talk to it
+# make demo          the whole pipe on a small text made here: train a GPT, fine-tune it, reinforce it, talk to it
 # make sft           RUN=model DATA=conversations.jsonl [OUT=RUN-sft]: fine-tune a model
+# make rl            RUN=model PROMPTS=conversations.jsonl [VAL=...] [REWARD=filter] [STEPS=n] [OUT=RUN-rl]: reinforce it
 # make chat          RUN=model (the demo's): talk to a model
 # make bench         measure kernels and steps against this machine's own roof; JSON=1: as JSON Lines
 # make install       PREFIX=/usr/local; DESTDIR is honoured
@@ -200,7 +201,12 @@ sft: $(BIN)
 	@[ -n "$(RUN)" ] && [ -n "$(DATA)" ] || { echo "make sft RUN=model DATA=conversations.jsonl [OUT=...]" >&2; exit 2; }
 	@PATH="$(abspath $(BUILD))/bin:$$PATH" share/pipeline/sft.sh "$(RUN)" "$(DATA)" $(if $(OUT),"$(OUT)")
 
-chat: RUN ?= $(BUILD)/demo/chat
+rl: $(BIN)
+	@[ -n "$(RUN)" ] && [ -n "$(PROMPTS)" ] || { echo "make rl RUN=model PROMPTS=conversations.jsonl [VAL=...] [REWARD=filter] [STEPS=n] [OUT=...]" >&2; exit 2; }
+	@PATH="$(abspath $(BUILD))/bin:$$PATH" REWARD="$(REWARD)" share/pipeline/rl.sh "$(RUN)" "$(PROMPTS)" "$(or $(OUT),$(RUN)-rl)" \
+	  $(if $(VAL),--val "$(VAL)") $(if $(STEPS),--steps $(STEPS))
+
+chat: RUN ?= $(BUILD)/demo/rl
 chat: $(BIN)
 	@[ -f "$(RUN)/config.json" ] || { echo "$(RUN): no model here: make demo, or RUN=model" >&2; exit 1; }
 	@$(BUILD)/bin/gpt-sample -m "$(RUN)" --chat
@@ -232,13 +238,15 @@ install: $(BIN)
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
 	install share/tasks/* $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
-	install share/pipeline/pretrain share/pipeline/plot $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
+	install share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/plot $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
+	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/reward
+	install share/reward/* $(DESTDIR)$(PREFIX)/share/pipegpt/reward
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(MAN7) $(DESTDIR)$(PREFIX)/share/man/man7
 
 uninstall:
-	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/*) share/pipeline/pretrain share/pipeline/plot)
+	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/* share/reward/*) share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/plot)
 	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
 	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))
@@ -248,7 +256,7 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
-.PHONY: all check check-one check-asan check-fuzz fuzz-run demo pretrain sft chat bench install uninstall clean FORCE
+.PHONY: all check check-one check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 endif

@@ -64,9 +64,8 @@ int options_shuffle(uint64_t *seed);            /* 0: --shuffle none */
 
 /* options_kept.c */
 void options_json(Buf *b);                      /* those that define the run, as an object */
-/* Rates of another run and, if asked for, its batch, unless given here: saved is its object of
- * options. */
-void options_inherit(const Json *saved, const char *file, int batch, Arena *keep);
+/* Rates and batch of another run, unless given here: saved is its object of options. */
+void options_inherit(const Json *saved, const char *file, Arena *keep);
 /* From state.json's object; those on the command line are checked against it (exit 2). file is for
  * messages. */
 void options_restore(const Json *saved, const char *file, Arena *keep);

@@ -107,11 +107,11 @@ static int value_from(const Opt *o, const Json *j, Arena *keep)
     }
 }
 
-void options_inherit(const Json *saved, const char *file, int batch, Arena *keep)
+void options_inherit(const Json *saved, const char *file, Arena *keep)
 {
     static const char *const name[] = { "embedding-lr", "unembedding-lr", "matrix-lr", "scalar-lr",
                                         "total-batch-size" };
-    for (size_t i = 0; i < sizeof name / sizeof *name - !batch; i++)
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         if (!opt_given(name[i]) &&
             !value_from(options_find(name[i]), json_get(saved, name[i]), keep))
             die("%s: options: '%s' is missing or not what it must be", file, name[i]);

@@ -34,10 +34,11 @@ static void plan(Run *r, const Config *c)
             opt.rl, rl->train.n, opt.examples, opt.epochs);
     p->a.steps = opt.steps = steps < (double)SCHED_OPEN ? (int64_t)steps : SCHED_OPEN;
     p->a.flops_per_token = config_flops_per_token(c);
-    p->a.batch_lr_scale = 1;
+    /* the rates that the model's own run had, with their scaling by its batch */
+    p->a.batch_lr_scale = opt.total_batch ? sched_batch_scale(opt.total_batch) : 1;
     p->os = (OptimSettings){
         .embedding_lr = opt.embedding_lr, .unembedding_lr = opt.unembedding_lr,
-        .matrix_lr = opt.matrix_lr, .scalar_lr = opt.scalar_lr, .batch_scale = 1,
+        .matrix_lr = opt.matrix_lr, .scalar_lr = opt.scalar_lr, .batch_scale = p->a.batch_lr_scale,
         .lr_scale = opt.lr_scale, .weight_decay = opt.weight_decay, .ema = opt.ema,
     };
     p->sched = (Sched){ plan_schedule(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,

@@ -9,8 +9,8 @@ void inherit_rates(Arena *keep)
 {
     const Json *state = ckpt_state(opt.init, keep), *o = json_get(state, "options");
     char *file = xasprintf("%s/state.json", opt.init);
-    if (o) options_inherit(o, file, opt.sft, keep);
-    else warn("%s: weights only: rates%s are those of a new run", opt.init, opt.sft ? " and batch" : "");
+    if (o) options_inherit(o, file, keep);
+    else warn("%s: weights only: rates and batch are those of a new run", opt.init);
     free(file);
 }
 

@@ -107,6 +107,8 @@ static int64_t steps_of(const AutoSizes *a)
     return a->target_tokens / a->total_batch;
 }
 
+double sched_batch_scale(int64_t tokens) { return sqrt((double)tokens / B_REF); }
+
 void auto_sizes(AutoSizes *a)
 {
     a->target_tokens = to_int64(a->ratio * (double)a->scaling_params);
@@ -118,7 +120,7 @@ void auto_sizes(AutoSizes *a)
         double e = round_even(log2(a->predicted_batch));
         a->total_batch = e >= 62 ? (int64_t)1 << 62 : e > 0 ? (int64_t)1 << (int)e : 1;
     }
-    double scale = sqrt((double)a->total_batch / B_REF);
+    double scale = sched_batch_scale(a->total_batch);
     a->batch_lr_scale = scale;
     a->weight_decay_scaled = a->weight_decay * scale * (a->D_ref / (double)a->target_tokens);
     a->steps = steps_of(a);

@@ -30,6 +30,9 @@ SchedAt sched_at(const Sched *s, int64_t it);
 double sched_sft_lr(double progress, double warmup, double warmdown, double final_frac);
 double sched_sft_momentum(int64_t it);                              /* 0.85 -> 0.95 over 300 */
 
+/* What a batch of so many tokens a step multiplies the base rates by: sqrt(tokens / 524288). */
+double sched_batch_scale(int64_t tokens);
+
 typedef struct AutoSizes {
     int64_t scaling_params;                         /* of this model */
     int64_t scaling_params_d12;                     /* of depth 12, else the same */

@@ -1,8 +1,8 @@
 #!/bin/sh
 # demo.sh -- the whole pipe in a few minutes, with no network: text made by world.awk, a tokenizer,
 # token rows, a small GPT trained on them, its bits per byte, and samples; then conversations made by
-# talk.awk, fine-tuning on them, questions that it has not seen, and a chat. Everything is kept in
-# $BUILD/demo (DEMO_DIR to put it elsewhere) to be looked at.
+# talk.awk, fine-tuning on them, questions that it has not seen; reinforcement by rewards; and a chat.
+# Everything is kept in $BUILD/demo (DEMO_DIR to put it elsewhere) to be looked at.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${DEMO_DIR:-${BUILD:-build}/demo}
@@ -47,11 +47,23 @@ run "gpt-train --sft --init model --train 'talk-*.rows' --epochs 2 -o chat > cha
 
 say "Questions that were held out: other sums, other words, other people"
 held=
-for kind in arithmetic counting spelling opposites world; do
+for kind in arithmetic story counting spelling opposites world; do
     run "awk -v kind=$kind -v n=100 -v seed=2 -v held=1 -f world.awk -f talk.awk > $kind.jsonl"
     held="$held $kind=$kind.jsonl"
 done
 run "gpt-eval -m chat -n 64 --items answers.jsonl chat$held > chat-eval.jsonl"
+
+say "Reinforcement: sums told as stories, of which it has seen a handful; its own answers, scored by the number after ####"
+if command -v jq >/dev/null; then
+    cp "$here/../reward/gsm8k.jq" .
+    run "awk -v kind=story -v n=2000 -v seed=3 -f world.awk -f talk.awk > prompts.jsonl"
+    run "gpt-train --init chat --rl prompts.jsonl --reward 'jq -rnf gsm8k.jq' --max-tokens 32 --examples 8 --steps 40 \
+--val story.jsonl --eval-every 10 -o rl > rl.jsonl"
+    run "gpt-eval -m rl -n 64 chat$held > rl-eval.jsonl"
+else
+    echo "(left out: jq, the judge here, is not installed)"
+    cp -r chat rl
+fi
 
 say "A chat"
 cat >questions <<'EOF'
@@ -59,9 +71,10 @@ What is 38 + 47?
 How much is 12 * 81?
 How many times is the letter e in beekeeper?
 Where does Bram live?
+Dora has 38 plums and sells 12 of them. How many are left?
 What is the opposite of hot?
 Spell the word honey.
 EOF
-run "gpt-sample -q -m chat --chat --temperature 0 -n 64 < questions"
+run "gpt-sample -q -m rl --chat --temperature 0 -n 64 < questions"
 
 say "All of it is in $PWD. Go on with: make chat"
