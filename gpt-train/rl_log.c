@@ -102,7 +102,7 @@ void rl_plan_text(const Run *r, Buf *b)
     const Plan *p = &r->plan;
     const Config *c = &p->cfg;
     buf_printf(b, "%-22sdepth %d, width %d, %d heads of %d, T %d, vocabulary %d, %" PRId64
-               " parameters\n", "model", c->L, c->C, c->H, c->C / c->H, c->T, c->V, p->params);
+               " parameters\n", "model", c->L, c->C, c->H, head_size(c), c->T, c->V, p->params);
     buf_printf(b, "%-22s%zu, the longest of %zu tokens%s\n", "prompts", r->rl->train.n,
                r->rl->train.longest, r->rl->has_tool ? "; the calculator answers calls" : "");
     buf_printf(b, "%-22s%" PRId64 " of %d prompts with %d answers of up to %d tokens; %.4g epochs\n",

@@ -46,7 +46,7 @@ static void plan(Run *r, const Config *c)
     optim_groups(p->group, &p->os, c->C);
     p->params = config_params(c, -1);
     opt.depth = c->L;
-    opt.head_dim = c->C / c->H;
+    opt.head_dim = head_size(c);
     opt.window = c->window;
     opt.T = c->T;
     opt.B = p->B;
@@ -60,7 +60,7 @@ static void count_memory(Run *r)
     double M = (double)r->rl->train.longest + opt.max_tokens, rows = opt.samples < 64 ? opt.samples : 64;
     if (M > c->T) M = c->T;
     double act = (double)r->ops->act_size;
-    double cache = (rows + 1) * M * c->K * (c->C / c->H) * 2 * c->L * act;
+    double cache = (rows + 1) * M * c->K * head_size(c) * 2 * c->L * act;
     double ref = opt.kl > 0 ? r->plan.mem_weights : 0;
     r->rl->mem_cache = cache + (rows + 1) * c->V * (double)sizeof(real) + ref;
     r->plan.mem_total += r->rl->mem_cache;
