@@ -92,9 +92,25 @@ static int linear(const Param *p, int x)
     return scaling(p, x) || (p->group == PG_SMEAR && p->ndim == 2);
 }
 
+/* The parameters of experts that a token does not meet. */
+static int64_t idle(const Config *c)
+{
+    const LlamaConfig *l = &c->llama;
+    return l->E ? (int64_t)c->L * (l->E - l->top) * 3 * c->C * l->Fe : 0;
+}
+
+/* The logits' product, where its matrix is the embedding. */
+static int64_t tied(const Config *c) { return c->llama.tied ? (int64_t)c->V * c->C : 0; }
+
 int64_t config_params(const Config *c, int group) { return count(c, in_group, group); }
-int64_t config_scaling_params(const Config *c) { return count(c, scaling, 0); }
-int64_t config_matmul_params(const Config *c) { return count(c, linear, 0); }
+int64_t config_active_params(const Config *c) { return config_params(c, -1) - idle(c); }
+int64_t config_scaling_params(const Config *c) { return count(c, scaling, 0) + tied(c) - idle(c); }
+int64_t config_matmul_params(const Config *c) { return count(c, linear, 0) + tied(c) - idle(c); }
+
+double config_cache_bytes(const Config *c, int64_t B, int64_t T, size_t size)
+{
+    return 2.0 * c->L * (double)B * (double)T * c->K * head_size(c) * (double)size;
+}
 
 /* multiply-adds of q k^T and p v over all layers, if `context` positions came before or are this
  * one */

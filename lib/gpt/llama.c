@@ -11,6 +11,8 @@
 typedef struct Layer {
     Var *norm1, *q, *k, *v, *o, *qn, *kn;       /* qn, kn NULL: no QK norm */
     Var *norm2, *gate, *up, *down;
+    Var *router;                                /* NULL: dense */
+    const Param *experts[3];                    /* the first expert's gate, up, down; see stack() */
 } Layer;
 
 typedef struct Llama {
@@ -38,6 +40,15 @@ static void matrices(Model *m, int rows, int cols, const char *what)
         normal(&m->cfg, param_add(m, PG_MATRIX, 2, rows, cols, "model.layers.%d.%s.weight", i, what));
 }
 
+/* One after the other by layer and expert: a layer's are one array [E,rows,cols]. */
+static void expert_matrices(Model *m, int rows, int cols, const char *what)
+{
+    for (int i = 0; i < m->cfg.L * m->cfg.llama.E; i++)
+        normal(&m->cfg, param_add(m, PG_MATRIX, 2, rows, cols,
+                                  "model.layers.%d.mlp.experts.%d.%s.weight", i / m->cfg.llama.E,
+                                  i % m->cfg.llama.E, what));
+}
+
 static void gains(Model *m, int n, const char *what)
 {
     for (int i = 0; i < m->cfg.L; i++)
@@ -54,9 +65,16 @@ static void params(Model *m)
     matrices(m, kv, C, "self_attn.k_proj");
     matrices(m, kv, C, "self_attn.v_proj");
     matrices(m, C, q, "self_attn.o_proj");
-    matrices(m, F, C, "mlp.gate_proj");
-    matrices(m, F, C, "mlp.up_proj");
-    matrices(m, C, F, "mlp.down_proj");
+    if (c->llama.E) {
+        matrices(m, c->llama.E, C, "mlp.gate");
+        expert_matrices(m, c->llama.Fe, C, "gate_proj");
+        expert_matrices(m, c->llama.Fe, C, "up_proj");
+        expert_matrices(m, C, c->llama.Fe, "down_proj");
+    } else {
+        matrices(m, F, C, "mlp.gate_proj");
+        matrices(m, F, C, "mlp.up_proj");
+        matrices(m, C, F, "mlp.down_proj");
+    }
     gains(m, C, "input_layernorm");
     gains(m, C, "post_attention_layernorm");
     if (c->llama.qk_norm) {
@@ -69,6 +87,24 @@ static void params(Model *m)
 static Var *of_layer(Model *m, int i, const char *what)
 {
     return model_var(m, "model.layers.%d.%s.weight", i, what);
+}
+
+static void bind_mlp(Model *m, int i, Layer *h)
+{
+    static const char *const what[] = { "gate_proj", "up_proj", "down_proj" };
+    Var **dense[] = { &h->gate, &h->up, &h->down };
+    if (m->cfg.llama.E) h->router = of_layer(m, i, "mlp.gate");
+    for (int k = 0; k < 3; k++) {
+        char *name = xasprintf(m->cfg.llama.E ? "mlp.experts.0.%s" : "mlp.%s", what[k]);
+        if (m->cfg.llama.E) {
+            char *whole = xasprintf("model.layers.%d.%s.weight", i, name);
+            h->experts[k] = model_find(m, whole);
+            free(whole);
+        } else {
+            *dense[k] = of_layer(m, i, name);
+        }
+        free(name);
+    }
 }
 
 static void bind(Model *m)
@@ -90,9 +126,7 @@ static void bind(Model *m)
             h->kn = of_layer(m, i, "self_attn.k_norm");
         }
         h->norm2 = of_layer(m, i, "post_attention_layernorm");
-        h->gate = of_layer(m, i, "mlp.gate_proj");
-        h->up = of_layer(m, i, "mlp.up_proj");
-        h->down = of_layer(m, i, "mlp.down_proj");
+        bind_mlp(m, i, h);
     }
     m->fam = n;
 }
@@ -185,6 +219,45 @@ static Var *mlp(Pass *p, int layer, Var *x)
     return x;
 }
 
+/* A layer's experts as one parameter. Frozen they are together: their gradients are one array. */
+static Var *stack(Pass *p, const Param *first)
+{
+    int E = p->m->cfg.llama.E;
+    Var *v = arena_alloc(&p->t->host, sizeof *v);
+    for (int e = 1; e < E; e++)
+        if (first[e].frozen != first->frozen)
+            die("tensor %s: frozen with a part of its layer's experts only", first->name);
+    *v = first->var;
+    v->n *= E;
+    return v;
+}
+
+/* x + mixture of experts */
+static Var *moe(Pass *p, int layer, Var *x)
+{
+    Layer *w = &((Llama *)p->m->fam)->h[layer];
+    const LlamaConfig *l = &p->m->cfg.llama;
+    int N = p->N, C = p->m->cfg.C, F = l->Fe;
+    Tape *t = p->t;
+    Moe *e = nn_moe(t, N, C, l->E, l->top, l->norm_top);
+    if (t->on) {
+        e->aux = p->m->aux ? p->m->aux + layer : NULL;
+        e->aux_scale = l->aux * p->m->aux_scale;
+    }
+    Var *h = norm(p, x, w->norm2, N, C), *s = nn_route(t, e, h, w->router);
+    tape_drop(t, h);
+    Var *a = nn_experts(t, e, s, stack(p, w->experts[0]), C, F);
+    Var *b = nn_experts(t, e, s, stack(p, w->experts[1]), C, F);
+    tape_done(t, s);
+    Var *g = nn_swiglu(t, a, b), *y = nn_experts(t, e, g, stack(p, w->experts[2]), F, C);
+    tape_drop(t, g);
+    x = nn_slots_add(t, e, x, y);
+    tape_done(t, y);
+    tape_done(t, a);
+    tape_done(t, b);
+    return x;
+}
+
 static Var *forward(Model *m, Tape *t, const int *idx, const int *doc, int B, int T, Cache *cache)
 {
     Llama *n = m->fam;
@@ -200,7 +273,7 @@ static Var *forward(Model *m, Tape *t, const int *idx, const int *doc, int B, in
         seen(p, i, ".in", x);
         x = attention(p, i, x);
         seen(p, i, ".middle", x);
-        x = mlp(p, i, x);
+        x = n->h[i].router ? moe(p, i, x) : mlp(p, i, x);
         seen(p, i, "", x);
         if (t->recompute && i < L - 1)          /* the last block's are needed at once */
             tape_drop_since(t, start, x);

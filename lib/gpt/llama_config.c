@@ -50,7 +50,6 @@ const char *llama_check(const Config *c)
     if (l->E && (l->top < 1 || l->top > l->E))
         return "num_experts_per_tok is not from 1 to num_experts";
     if (l->E && (l->Fe < 1 || l->Fe > MAX_DIM)) return "moe_intermediate_size is not from 1 to 2^24";
-    if (l->E) return "num_experts: a mixture of experts is not supported yet";
     return NULL;
 }
 

@@ -120,6 +120,8 @@ Model *model_new(const Ops *ops, const Config *c, int train)
     m->w = ops->alloc(bytes_of(m->n, sizeof(real)));
     m->g = train ? ops->alloc(bytes_of(m->n, sizeof(real))) : NULL;
     m->sum = train ? ops->alloc(sizeof *m->sum) : NULL;
+    m->aux = train && c->llama.E ? ops->alloc(bytes_of(c->L, sizeof *m->aux)) : NULL;
+    m->aux_scale = 1;
     int own_copy = ops->act_size != sizeof(real);
     m->c = own_copy ? ops->alloc(bytes_of(m->n, ops->act_size)) : (Act *)m->w;
     for (int i = 0; i < m->nparam; i++) {
@@ -145,6 +147,8 @@ void model_free(Model *m)
         o->free(m->g, bytes_of(m->n, sizeof(real)));
     if (m->sum)
         o->free(m->sum, sizeof *m->sum);
+    if (m->aux)
+        o->free(m->aux, bytes_of(m->cfg.L, sizeof *m->aux));
     o->free(m->w, bytes_of(m->n, sizeof(real)));
     o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)head_size(&m->cfg)));
     params_free(m);

@@ -54,6 +54,9 @@ const char *config_parse(Config *c, const Json *j);
 /* Counts from the parameter table, nothing allocated on a device. FLOPs: a multiply and an add
  * are 2. */
 int64_t config_params(const Config *c, int group); /* parameters of a ParamGroup; -1: all */
+int64_t config_active_params(const Config *c);  /* those that one token meets */
+/* Bytes of keys and values of B rows of T positions, in numbers of `size` bytes. */
+double config_cache_bytes(const Config *c, int64_t B, int64_t T, size_t size);
 int64_t config_scaling_params(const Config *c);             /* transformer matrices + lm_head */
 int64_t config_matmul_params(const Config *c); /* all linear maps, gates included, embeddings not */
 double config_flops_per_token(const Config *c);             /* forward and backward */
@@ -103,6 +106,9 @@ typedef struct Model {
     real *rope;
     int rope_T; /* cos and sin of rope_T positions [rope_T][D/2][2]; grown on demand */
     double *sum;                    /* device, one: what grad_norm() adds up in; NULL like g */
+    real *aux;                      /* device [L]: the auxiliary losses of the last pass that
+                                       records, before their coefficient; NULL without experts */
+    double aux_scale;               /* what the gradient of their sum is multiplied by; 1 */
     Var *lm_head;                   /* [Vp,C]; the embedding where the two are tied */
     void *fam;                      /* what the family keeps: its Vars by layer */
     void (*on_act)(void *arg, const char *name, Var *x);

@@ -29,6 +29,20 @@ Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *po
 Var *nn_relu2(Tape *t, Var *x); /* over x */
 Var *nn_swiglu(Tape *t, Var *a, Var *b);                            /* a sigmoid(a) b */
 
+/* A mixture of experts: h [N,C] is sorted by expert, mapped, and summed into y. What the parts share
+ * lives until tape_reset(). */
+typedef struct Moe {
+    int N, C, E, k, norm;           /* see ops.h, route */
+    real *p, *wt, *dwt;             /* [N,E], [N,k], its gradient */
+    int *pick, *slot, *src, *off;
+    real *aux;                      /* one: the auxiliary loss before its coefficient; NULL: none */
+    double aux_scale;               /* its gradient's factor */
+} Moe;
+Moe *nn_moe(Tape *t, int N, int C, int E, int k, int norm);
+Var *nn_route(Tape *t, Moe *m, Var *h, Var *gate);                  /* [N k,C], by expert */
+Var *nn_experts(Tape *t, const Moe *m, Var *x, Var *w, int C, int O);      /* w [E,O,C]; [N k,O] */
+Var *nn_slots_add(Tape *t, Moe *m, Var *y, Var *x); /* y + weighted sum of x [N k,C], over y */
+
 /* The end of the tape: loss[N] (device, real) for hidden states x [N,C] under lm_head w [Vp,C].
  * Runs in chunks of rows, so that the logits of all rows never exist together. If the tape is on,
  * the gradients of x and w by sum_n scale * wt[n] * loss[n] are added at once. */

@@ -226,6 +226,53 @@ static void n_swiglu_bwd(Act *da, Act *db, const Act *dy, const Act *a, const Ac
     (void)dy; (void)a; (void)b;
     moved((3 + (1 + beta) * (!!da + !!db)) * (double)n, 0);
 }
+static void n_route(real *p, real *wt, int *pick, int *slot, int *src, int *off, real *aux,
+                    const Act *h, const real *gate, int N, int C, int E, int k, int norm)
+{
+    (void)p; (void)wt; (void)pick; (void)slot; (void)src; (void)off; (void)aux; (void)h;
+    (void)gate; (void)norm;
+    product(&c->flops_fwd, N, C, E, (double)N * C, (double)E * C + (double)N * (E + 4.0 * k));
+}
+static void n_route_bwd(Act *dh, real *dgate, const real *dwt, const real *p, const real *wt,
+                        const int *pick, const int *off, const Act *h, const real *gate, int N,
+                        int C, int E, int k, int norm, double aux)
+{
+    (void)dwt; (void)p; (void)wt; (void)pick; (void)off; (void)h; (void)gate; (void)norm;
+    (void)aux;
+    product(&c->flops_bwd, N, C, E * (!!dh + !!dgate), (double)N * C * (2. * !!dh + !!dgate),
+            (double)E * C * (!!dh + 2. * !!dgate) + (double)N * (E + 2.0 * k));
+}
+/* where experts begin is on the device too: each is counted as in use */
+static void n_experts(Act *y, const Act *x, const Act *w, const int *off, int n, int E, int C,
+                      int O)
+{
+    (void)y; (void)x; (void)w; (void)off;
+    product(&c->flops_fwd, n, C, O, (double)n * C + mul3(E, O, C) + (double)n * O, 0);
+}
+static void n_experts_dx(Act *dx, const Act *dy, const Act *w, const int *off, int n, int E, int C,
+                         int O, int beta)
+{
+    (void)dy; (void)w; (void)off;
+    if (!dx) return;
+    product(&c->flops_bwd, n, C, O, (1. + beta) * n * C + mul3(E, O, C) + (double)n * O, 0);
+}
+static void n_experts_dw(real *dw, const Act *dy, const Act *x, const int *off, int n, int E,
+                         int C, int O)
+{
+    (void)dy; (void)x; (void)off;
+    if (dw) product(&c->flops_bwd, n, C, O, (double)n * C + (double)n * O, 2 * mul3(E, O, C));
+}
+static void n_slots_add(Act *y, const Act *x, const real *wt, const int *slot, int N, int k, int C)
+{
+    (void)y; (void)x; (void)slot;
+    moved((2. + k) * N * C, (4. + REAL * !!wt) * N * k);
+}
+static void n_slots_add_bwd(Act *dx, real *dwt, const Act *dy, const Act *x, const real *wt,
+                            const int *slot, int N, int k, int C, int beta)
+{
+    (void)dy; (void)x; (void)wt; (void)slot;
+    moved((1. + (1. + beta) * !!dx + !!dwt) * k * N * C, (4. + REAL * (1 + 2 * !!dwt)) * N * k);
+}
 static void n_add(Act *y, const Act *x, int64_t n) { (void)y; (void)x; moved(3 * (double)n, 0); }
 static void n_xent(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp,
                    real cap, real scale)
@@ -277,6 +324,8 @@ static Ops table = {
     .uncast = n_uncast, .linear = n_linear, .linear_dx = n_linear_dx, .linear_dw = n_linear_dw,
     .embed = n_embed, .embed_bwd = n_embed_bwd, .rmsnorm = n_rmsnorm, .rmsnorm_bwd = n_rmsnorm_bwd,
     .gain = n_gain, .gain_bwd = n_gain_bwd, .swiglu = n_swiglu, .swiglu_bwd = n_swiglu_bwd,
+    .route = n_route, .route_bwd = n_route_bwd, .experts = n_experts, .experts_dx = n_experts_dx,
+    .experts_dw = n_experts_dw, .slots_add = n_slots_add, .slots_add_bwd = n_slots_add_bwd,
     .smear = n_smear, .smear_bwd = n_smear_bwd, .mix = n_mix, .mix_bwd = n_mix_bwd,
     .vgate = n_vgate, .vgate_bwd = n_vgate_bwd, .rope = n_rope, .rope_bwd = n_rope_bwd,
     .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,

@@ -134,6 +134,28 @@ typedef struct Ops {
     void (*swiglu_bwd)(Act *da, Act *db, const Act *dy, const Act *a, const Act *b, int64_t n,
                        int beta);
 
+    /* ---- mixture of experts. Each of N tokens goes to k of E experts. p [N,E] = softmax(h gate^T),
+     * gate [E,C]; pick [N,k] the k largest (the lower number where two are equal); wt [N,k] their p,
+     * with norm divided by their sum (+ 1e-20). The assignments are sorted by expert: slot [N,k] is
+     * where each goes, src [N k] the token of each place, off [E+1] where an expert's places begin.
+     * aux = E sum over e of (assignments of e / N) * (mean over n of p[n,e]), or NULL.
+     * The backward adds aux times the gradient of that by p. */
+    void (*route)(real *p, real *wt, int *pick, int *slot, int *src, int *off, real *aux,
+                  const Act *h, const real *gate, int N, int C, int E, int k, int norm);
+    void (*route_bwd)(Act *dh, real *dgate, const real *dwt, const real *p, const real *wt,
+                      const int *pick, const int *off, const Act *h, const real *gate, int N,
+                      int C, int E, int k, int norm, double aux);
+    /* linear maps of n rows by expert: rows [off[e], off[e+1]) with w[e]; w [E,O,C] */
+    void (*experts)(Act *y, const Act *x, const Act *w, const int *off, int n, int E, int C, int O);
+    void (*experts_dx)(Act *dx, const Act *dy, const Act *w, const int *off, int n, int E, int C,
+                       int O, int beta);
+    void (*experts_dw)(real *dw, const Act *dy, const Act *x, const int *off, int n, int E, int C,
+                       int O);
+    /* y[n] += sum over j of wt[n,j] x[slot[n,j]], wt NULL: 1; x [N k,C]. dx = beta dx + ... */
+    void (*slots_add)(Act *y, const Act *x, const real *wt, const int *slot, int N, int k, int C);
+    void (*slots_add_bwd)(Act *dx, real *dwt, const Act *dy, const Act *x, const real *wt,
+                          const int *slot, int N, int k, int C, int beta);
+
     void (*add)(Act *y, const Act *x, int64_t n);                   /* y += x */
 
     /* ---- logits. z [N,Vp], of which columns [V,Vp) do not count. cap > 0: l = cap tanh(z / cap).

@@ -1,6 +1,7 @@
 /* Every operation of the CPU back-end against a naive one, in float and (REAL_F64) in double: see
  * harness.h. A new operation is an entry in `tests`. */
 #include "harness.h"
+#include "base/err.h"
 
 #define D(...) { __VA_ARGS__ }
 #define ARRAYS(...) do { const Arr t_[] = { __VA_ARGS__ }; memcpy(a, t_, sizeof t_); } while (0)
@@ -389,6 +390,172 @@ static void sw_naive(double **a, double **mag, const int *d)
         mag[0][i] = fabs(a[0][i] = a[1][i] * sigmoid(a[1][i]) * a[2][i]);
 }
 
+/* ---- slots_add: N k C; some permutation of the places */
+static int *some_slots(int n)
+{
+    static int s[4096];
+    int step = 7;
+    while (n % step == 0) step += 4;            /* 7, 11, 15: prime to the numbers below */
+    for (int i = 0; i < n; i++) s[i] = (int)(((int64_t)i * step + 3) % n);
+    return s;
+}
+static void sa_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'Y', d[0] * d[2], 0, 0 }, { "x", 'x', d[0] * d[1] * d[2], 0, 0 },
+           { "wt", 'r', d[0] * d[1], 0, 1 });
+}
+static void sa_call(const Ops *o, void **a, const int *d)
+{
+    o->slots_add(a[0], a[1], a[2], some_slots(d[0] * d[1]), d[0], d[1], d[2]);
+}
+static void sa_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->slots_add_bwd(g[1], g[2], dy, a[1], a[2], some_slots(d[0] * d[1]), d[0], d[1], d[2], 1);
+}
+static void sa_naive(double **a, double **mag, const int *d)
+{
+    const int *slot = some_slots(d[0] * d[1]);
+    for (int i = 0; i < d[0] * d[2]; i++) mag[0][i] = fabs(a[0][i]);
+    for (int n = 0; n < d[0]; n++)
+        for (int j = 0; j < d[1]; j++)
+            for (int c = 0; c < d[2]; c++) {
+                double t = a[2][n * d[1] + j] * a[1][slot[n * d[1] + j] * d[2] + c];
+                a[0][n * d[2] + c] += t;
+                mag[0][n * d[2] + c] += fabs(t);
+            }
+}
+static double sa_terms(const int *d) { return fmax(d[1], d[2]); }
+static const int sa_dims[][MAXDIM] = { D(1, 1, 1), D(5, 1, 17), D(3, 2, 33), D(8, 4, 7),
+                                       D(140, 2, 130) };
+
+/* ---- experts: n E C O; where experts begin: some have no row, the last ones the most */
+static int *some_rows(const int *d)
+{
+    static int off[65];
+    for (int e = 0; e <= d[1]; e++) off[e] = (int)((int64_t)d[0] * e * e / (d[1] * d[1]));
+    if (d[1] > 2) off[2] = off[1];
+    return off;
+}
+static void ex_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0] * d[3], 0, 0 }, { "x", 'x', d[0] * d[2], 0, 0 },
+           { "w", 'p', d[1] * d[2] * d[3], 0, 0 });
+}
+static void ex_call(const Ops *o, void **a, const int *d)
+{
+    o->experts(a[0], a[1], a[2], some_rows(d), d[0], d[1], d[2], d[3]);
+}
+static void ex_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->experts_dx(g[1], dy, a[2], some_rows(d), d[0], d[1], d[2], d[3], 1);
+    o->experts_dw(g[2], dy, a[1], some_rows(d), d[0], d[1], d[2], d[3]);
+}
+static void ex_naive(double **a, double **mag, const int *d)
+{
+    const int *off = some_rows(d), C = d[2], O = d[3];
+    for (int n = 0, e = 0; n < d[0]; n++) {
+        while (off[e + 1] <= n) e++;
+        for (int o = 0; o < O; o++) {
+            double s = 0, m = 0;
+            for (int c = 0; c < C; c++) {
+                double t = a[1][n * C + c] * a[2][(e * O + o) * C + c];
+                s += t, m += fabs(t);
+            }
+            a[0][n * O + o] = s;
+            mag[0][n * O + o] = m;
+        }
+    }
+}
+static double ex_terms(const int *d) { return fmax(d[2], fmax(d[0], d[3])); }
+static const int ex_dims[][MAXDIM] = { D(1, 1, 3, 2), D(9, 3, 7, 5), D(20, 4, 17, 6),
+                                       D(150, 5, 40, 33) };
+
+/* ---- route: N C E k norm. No two scores here are so near that rounding picks. */
+static void ro_run(const Ops *o, void **a, const int *d, real *p, real *wt, int *pick, int *off)
+{
+    int n = d[0] * d[3], *slot = must(malloc((size_t)n * sizeof *slot)),
+        *src = must(malloc((size_t)n * sizeof *src));
+    o->route(p, wt, pick, slot, src, off, NULL, a[2], a[3], d[0], d[1], d[2], d[3], d[4]);
+    int bad = off[0] != 0 || off[d[2]] != n;
+    for (int i = 0; i < n; i++)
+        bad += src[slot[i]] != i / d[3] || slot[i] < off[pick[i]] || slot[i] >= off[pick[i] + 1] ||
+               (i >= d[3] && pick[i] == pick[i - d[3]] && slot[i] <= slot[i - d[3]]);
+    if (bad) die("route: the assignments are not sorted by expert and token");
+    free(slot), free(src);
+}
+static void ro_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "wt", 'l', d[0] * d[3], 0, 0 }, { "p", 's', d[0] * d[2], 0, 0 },
+           { "h", 'x', d[0] * d[1], 0, 0 }, { "gate", 'r', d[2] * d[1], 0, 0 });
+}
+static void ro_call(const Ops *o, void **a, const int *d)
+{
+    int *pick = must(malloc((size_t)(d[0] * d[3]) * sizeof *pick)), off[65];
+    ro_run(o, a, d, a[1], a[0], pick, off);
+    free(pick);
+}
+static void ro_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    int *pick = must(malloc((size_t)(d[0] * d[3]) * sizeof *pick)), off[65];
+    ro_run(o, a, d, a[1], a[0], pick, off);
+    o->route_bwd(g[2], g[3], dy, a[1], a[0], pick, off, a[2], a[3], d[0], d[1], d[2], d[3], d[4], 0);
+    free(pick);
+}
+static void ro_naive(double **a, double **mag, const int *d)
+{
+    int C = d[1], E = d[2], k = d[3];
+    for (int n = 0; n < d[0]; n++) {
+        double *p = a[1] + n * E, most = 0, sum = 0, top = 0;
+        char taken[64] = { 0 };
+        for (int e = 0; e < E; e++) {
+            double z = 0, m = 0;
+            for (int c = 0; c < C; c++) {
+                double t = a[2][n * C + c] * a[3][e * C + c];
+                z += t, m += fabs(t);
+            }
+            sum += p[e] = exp(z);
+            most = fmax(most, m);
+        }
+        for (int e = 0; e < E; e++) mag[1][n * E + e] = (p[e] /= sum) * (1 + 2 * most);
+        for (int j = 0; j < k; j++) {
+            int best = -1;
+            for (int e = 0; e < E; e++) if (!taken[e] && (best < 0 || p[e] > p[best])) best = e;
+            top += a[0][n * k + j] = p[best];
+            taken[best] = 1;
+        }
+        for (int j = 0; j < k; j++) {
+            if (d[4]) a[0][n * k + j] /= top;
+            mag[0][n * k + j] = a[0][n * k + j] * (1 + 4 * most);
+        }
+    }
+}
+static double ro_terms(const int *d) { return fmax(d[1], d[0]); }
+static const int ro_dims[][MAXDIM] = { D(1, 1, 1, 1, 0), D(7, 9, 4, 1, 0), D(6, 17, 5, 2, 1),
+                                       D(9, 8, 8, 3, 0), D(5, 33, 3, 3, 1), D(200, 65, 4, 2, 1) };
+/* the auxiliary loss and its gradient, by differences of it: the picks do not change */
+static void check_aux(const Ops *o)
+{
+    enum { N = 9, C = 5, E = 4, K = 2 };
+    real *h = random_reals(N * C, -1, 1), *gate = random_reals(E * C, -1, 1), p[N * E], wt[N * K];
+    real dwt[N * K] = { 0 }, dh[N * C] = { 0 }, dgate[E * C] = { 0 }, aux[2];
+    int pick[N * K], slot[N * K], src[N * K], off[E + 1], bad = 0;
+    o->route(p, wt, pick, slot, src, off, aux, (Act *)h, gate, N, C, E, K, 1);
+    o->route_bwd((Act *)dh, dgate, dwt, p, wt, pick, off, (Act *)h, gate, N, C, E, K, 1, 3);
+    const double step = sizeof(real) == 8 ? 1e-6 : 2e-3, may = sizeof(real) == 8 ? 1e-8 : 1e-3;
+    for (int i = 0; i < N * C + E * C; i++) {
+        real *x = i < N * C ? h + i : gate + i - N * C, was = *x;
+        double got = (double)(i < N * C ? dh[i] : dgate[i - N * C]);
+        for (int side = 0; side < 2; side++) {
+            *x = was + (real)(side ? -step : step);
+            o->route(p, wt, pick, slot, src, off, aux + side, (Act *)h, gate, N, C, E, K, 1);
+        }
+        *x = was;
+        bad += !(fabs(got - 3 * ((double)aux[0] - (double)aux[1]) / (2 * step)) <= may);
+    }
+    ok(bad == 0, "%s: the auxiliary loss's gradient", o->name);
+    free(h), free(gate);
+}
+
 /* ---- relu2, add: n */
 static void el_arrays(Arr *a, const int *d)
 {
@@ -491,6 +658,9 @@ static const OpTest tests[] = {
     { "relu2", el_arrays, re_call, re_naive, re_back, NULL, DIMS(el_dims) },
     { "gain", gain_arrays, gain_call, gain_naive, gain_back, n_terms, DIMS(gain_dims) },
     { "swiglu", sw_arrays, sw_call, sw_naive, sw_back, NULL, DIMS(el_dims) },
+    { "slots_add", sa_arrays, sa_call, sa_naive, sa_back, sa_terms, DIMS(sa_dims) },
+    { "experts", ex_arrays, ex_call, ex_naive, ex_back, ex_terms, DIMS(ex_dims) },
+    { "route", ro_arrays, ro_call, ro_naive, ro_back, ro_terms, DIMS(ro_dims) },
     { "add", add_arrays, add_call, add_naive, NULL, NULL, DIMS(el_dims) },
     { "xent", xe_arrays, xe_call, xe_naive, xe_back, v_terms, DIMS(xe_dims) },
     { "logits", lo_arrays, lo_call, lo_naive, NULL, NULL, DIMS(xe_dims) },
@@ -501,5 +671,7 @@ int main(int argc, char **argv)
 {
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         if (argc < 2 || strcmp(argv[1], tests[i].name) == 0) check_op(&tests[i]);
+    for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++)
+        if (tier_runs(tiers[i])) check_aux(tier_ops(tiers[i], 1));
     return done();
 }

@@ -125,6 +125,20 @@ void CPU(swiglu_bwd)(Act *da, Act *db, const Act *dy, const Act *a, const Act *b
                      int beta);
 void CPU(add)(Act *y, const Act *x, int64_t n);
 
+void CPU(route)(real *p, real *wt, int *pick, int *slot, int *src, int *off, real *aux,
+              const Act *h, const real *gate, int N, int C, int E, int k, int norm);
+void CPU(route_bwd)(Act *dh, real *dgate, const real *dwt, const real *p, const real *wt,
+                  const int *pick, const int *off, const Act *h, const real *gate, int N,
+                  int C, int E, int k, int norm, double aux);
+void CPU(experts)(Act *y, const Act *x, const Act *w, const int *off, int n, int E, int C, int O);
+void CPU(experts_dx)(Act *dx, const Act *dy, const Act *w, const int *off, int n, int E, int C,
+                   int O, int beta);
+void CPU(experts_dw)(real *dw, const Act *dy, const Act *x, const int *off, int n, int E, int C,
+                   int O);
+void CPU(slots_add)(Act *y, const Act *x, const real *wt, const int *slot, int N, int k, int C);
+void CPU(slots_add_bwd)(Act *dx, real *dwt, const Act *dy, const Act *x, const real *wt,
+                      const int *slot, int N, int k, int C, int beta);
+
 void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
                int T, int H, int K, int D, int window);
 void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
