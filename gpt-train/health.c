@@ -21,7 +21,7 @@ static char *name_row(const Run *r, uint64_t pos)
  * rows if each is by itself. The gradient is lost. */
 static uint64_t bad_row(Run *r, uint64_t valid)
 {
-    uint64_t rows = (uint64_t)r->plan.rows, T = (uint64_t)r->plan.cfg.T;
+    uint64_t rows = (uint64_t)r->plan.rows, T = (uint64_t)r->plan.T;
     for (uint64_t i = 0; i < rows * T; i++)
         if (!isfinite(r->loss[i])) return i / T;
     for (uint64_t i = 0; i < rows; i++) {
@@ -143,7 +143,7 @@ static double mean_of(const Ops *ops, const real *dloss, int N, uint64_t valid)
 static double elsewhere(Model *m, const Run *r, uint64_t valid)
 {
     const Ops *ops = m->ops;
-    int B = r->plan.B, T = r->plan.cfg.T, N = B * T;
+    int B = r->plan.B, T = r->plan.T, N = B * T;
     size_t ids = (size_t)N * sizeof(int), losses = (size_t)N * sizeof(real);
     int *x = ops->alloc(ids), *y = ops->alloc(ids), *doc = r->doc ? ops->alloc(ids) : NULL;
     real *dloss = ops->alloc(losses);
@@ -154,6 +154,7 @@ static double elsewhere(Model *m, const Run *r, uint64_t valid)
     ops->put(x, r->x, ids);
     ops->put(y, r->y, ids);
     if (doc) ops->put(doc, r->doc, ids);
+    m->aux_scale = r->m->aux_scale;
     Var *h = model_forward_docs(m, &t, x, doc, B, T);
     model_loss(m, &t, h, y, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&t);
@@ -174,7 +175,7 @@ void health_check(Run *r)
     if (!valid) return;
     model_zero_grad(r->m);
     step_batch(r, pos, r->plan.B, r->dloss, valid);
-    double have = mean_of(r->ops, r->dloss, r->plan.B * r->plan.cfg.T, valid), diff, norm;
+    double have = mean_of(r->ops, r->dloss, r->plan.B * r->plan.T, valid), diff, norm;
     Model *m = model_new(ops, &r->plan.cfg, 1);
     copy_weights(m, r->m);
     double want = elsewhere(m, r, valid);

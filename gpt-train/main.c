@@ -1,9 +1,11 @@
 /* gpt-train -- trains a GPT on row shards: options, what is there already, the plan, then run.c. */
 #include "gpt/ckpt.h"
+#include "gpt/llama.h"
 #include "options.h"
 #include "rl.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -89,11 +91,12 @@ static Config config_from(const char *dir)
     Config c = ckpt_config(dir);
     same("depth", opt.depth, c.L, dir);
     same("head-dim", opt.head_dim, head_size(&c), dir);
-    same("max-seq-len", opt.T, c.T, dir);
+    if (!c.family->shorter) same("max-seq-len", opt.T, c.T, dir);
     if (opt_given("window-pattern") && strcmp(opt.window, c.window))
         die_usage("--window-pattern: %s, but the model in %s has %s", opt.window, dir, c.window);
     opt.depth = c.L;
     opt.head_dim = head_size(&c);
+    if (c.family != &nanochat_family) return c;
     Config dial = config_depth(c.L, opt.aspect_ratio, opt.head_dim, c.T, c.V, c.window);
     if (dial.C != c.C) {
         if (opt_given("aspect-ratio"))
@@ -101,6 +104,24 @@ static Config config_from(const char *dir)
                       opt.aspect_ratio, dial.C, dir, c.C);
         opt.aspect_ratio = c.C > c.L ? c.C / c.L : 1;
     }
+    return c;
+}
+
+/* A preset, which takes any vocabulary and any rows up to its context, or a config.json. V 0: there
+ * is no tokenizer to ask. */
+static Config named_model(int V)
+{
+    Config c;
+    if (llama_preset(&c, opt.model)) {
+        if (V) c.V = c.Vp = V;
+        return c;
+    }
+    if (access(opt.model, F_OK) && !strchr(opt.model, '/') && !strchr(opt.model, '.'))
+        die_usage("--model: '%s' is neither tutorial, minimind, minimind-moe nor a file",
+                  opt.model);
+    c = config_file(opt.model);
+    if (V && c.V != V)
+        die("%s: vocab_size is %d, but the tokenizer has %d tokens", opt.model, c.V, V);
     return c;
 }
 
@@ -112,8 +133,22 @@ static Config choose_config(const Data *train, int V)
             opt.T);
     if (train && train->head.T > 1 << 24)
         die("%s: rows of T %" PRIu32 " are too long", train->path[0], train->head.T);
+    if (opt.model) return named_model(V);
     int T = train ? (int)train->head.T : opt.T ? opt.T : 2048;
-    return config_depth(opt.depth, opt.aspect_ratio, opt.head_dim, T, V, opt.window);
+    return config_depth(opt.depth, opt.aspect_ratio, opt.head_dim, T, V ? V : opt.vocab, opt.window);
+}
+
+/* Tokens of a row: the model's context, or what the rows have where they may be shorter. */
+static int row_length(const Data *train, const Config *c)
+{
+    if (!c->family->shorter) return c->T;
+    int64_t T = train ? (int64_t)train->head.T : opt.T ? opt.T : c->T < 2048 ? c->T : 2048;
+    if (T > c->T) {
+        if (train) die("%s: rows of T %" PRId64 " exceed the model's context of %d",
+                       train->path[0], T, c->T);
+        die_usage("--max-seq-len: %" PRId64 " exceeds the model's context of %d", T, c->T);
+    }
+    return (int)T;
 }
 
 static void say_work(const Plan *p, uint64_t rows)
@@ -133,8 +168,12 @@ static void say_work(const Plan *p, uint64_t rows)
 static void say_plan(const Run *r)
 {
     const Plan *p = &r->plan;
-    note(1, "depth %d, width %d, %.1f M parameters, T %d; %s, %s", p->cfg.L, p->cfg.C,
-         (double)p->params / 1e6, p->cfg.T, r->ops->name, r->ops->dtype);
+    int64_t active = config_active_params(&p->cfg);
+    char part[48] = "";
+    if (active != p->params)
+        snprintf(part, sizeof part, " (%.1f M active)", (double)active / 1e6);
+    note(1, "depth %d, width %d, %.1f M parameters%s, T %d; %s, %s", p->cfg.L, p->cfg.C,
+         (double)p->params / 1e6, part, p->T, r->ops->name, r->ops->dtype);
     if (r->rl)
         note(1, "%" PRId64 " steps of %d prompts with %d answers each; %zu prompts; %.2g GB of "
              "memory", p->a.steps, opt.examples, opt.samples, r->rl->train.n, p->mem_total / 1e9);
@@ -183,15 +222,16 @@ static void dry_run(void)
     Plan p;
     Tok *tok = opt.tok || opt.init ? open_tok() : NULL;
     Data *train = opt.train.n ? data_open(&opt.train) : NULL;
-    int V = opt.vocab;
+    int V = opt_given("vocab-size") ? opt.vocab : 0;
     if (tok) V = tok_vocab(tok);
-    else if (train && !opt_given("vocab-size")) V = (int)train->head.vocab;
+    else if (train && !V) V = (int)train->head.vocab;
     Config c = choose_config(train, V);
+    int T = row_length(train, &c);
     if (tok && c.V != V) die("%s: vocabulary %d, but the tokenizer's is %d", opt.init, c.V, V);
-    if (train && tok) data_require(train, tok_hash(tok), V, c.T);
+    if (train && tok) data_require(train, tok_hash(tok), V, T);
     if (opt.sft) inherit_rates(&keep);
     if (opt.sft && train) sft_require(train);
-    plan_make(&p, &c, train ? train->head.rows : 0);
+    plan_make(&p, &c, T, train ? train->head.rows : 0);
     opt.dtype = ops_open(opt.device, opt.dtype, opt.threads)->dtype;
     plan_count(&p);
     Buf b = {0};
@@ -210,16 +250,16 @@ static void dry_run(void)
     if (tok) tok_free(tok);
 }
 
-static void open_data(Run *r, const Json *state, const char *file, const Config *c)
+static void open_data(Run *r, const Json *state, const char *file, int T)
 {
     int V = tok_vocab(r->tok);
-    data_require(r->train, tok_hash(r->tok), V, c->T);
+    data_require(r->train, tok_hash(r->tok), V, T);
     if (state) state_data(r->train, state, file);
     uint64_t seed;
     if (options_shuffle(&seed)) data_shuffle(r->train, seed);
     if (opt.val.n && opt.eval_every) {
         r->val = data_open(&opt.val);
-        data_require(r->val, tok_hash(r->tok), V, c->T);
+        data_require(r->val, tok_hash(r->tok), V, T);
     }
     if (opt.doc_mask && r->train->head.bos == UINT32_MAX)
         die("%s: its tokenizer has no <|bos|>, by which --doc-mask finds documents",
@@ -252,7 +292,7 @@ static void open_model(Run *r)
 
 static void close_run(Run *r)
 {
-    size_t T = (size_t)r->plan.cfg.T, N = (size_t)r->plan.B * T;
+    size_t T = (size_t)r->plan.T, N = (size_t)r->plan.B * T;
     if (r->gen) gen_free(r->gen);
     rl_free(r);
     if (r->val) bpb_eval_free(&r->eval);
@@ -277,10 +317,11 @@ static void close_run(Run *r)
 
 static void open_rows(Run *r, const Json *state, const char *file, const Config *c)
 {
-    open_data(r, state, file, c);
+    int T = row_length(r->train, c);
+    open_data(r, state, file, T);
     if (opt.sft) sft_require(r->train);
     if (opt.sft && !opt.resume) inherit_rates(&keep);
-    plan_make(&r->plan, c, r->train->head.rows);
+    plan_make(&r->plan, c, T, r->train->head.rows);
     plan_count(&r->plan);
 }
 

@@ -58,8 +58,9 @@ void metrics_step(Run *r, const StepLog *s, const Bpb *val)
     buf_clear(b);
     buf_printf(b, "{\"step\": %" PRId64, r->st.step);
     num(b, "epoch", data_epochs(r->train, r->st.pos));
-    buf_printf(b, ", \"tokens\": %" PRIu64, r->st.pos * (uint64_t)r->plan.cfg.T);
+    buf_printf(b, ", \"tokens\": %" PRIu64, r->st.pos * (uint64_t)r->plan.T);
     num(b, "loss", s->loss);
+    if (r->m->aux) num(b, "aux_loss", s->aux_loss);
     num(b, "loss_z", s->loss_z);
     num(b, "lr", s->lr);
     num(b, "lr_mult", s->lr_mult);

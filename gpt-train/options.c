@@ -8,7 +8,8 @@ Options opt = {
     .depth = 12, .aspect_ratio = 64, .head_dim = 128, .vocab = 32768, .window = "SSSL",
     .shuffle = "0", .ratio = 12, .save_every = 1000, .eval_every = 250,
     .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02, .scalar_lr = 0.5,
-    .lr_scale = 1, .schedule = "nanochat", .weight_decay = 0.28, .warmup = 40, .warmdown = 0.65, .final_lr = 0.05,
+    .lr_scale = 1, .optimizer = "muon", .lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8,
+    .schedule = "nanochat", .weight_decay = 0.28, .warmup = 40, .warmdown = 0.65, .final_lr = 0.05,
     .device = "auto", .dtype = "auto",
     .norm = "token", .reward_timeout = 60, .temperature = 1, .clip = 0.2, .advantage_eps = 1e-8,
     .examples = 16, .samples = 16, .max_tokens = 256, .top_k = 50, .grpo_epochs = 4,
@@ -19,6 +20,8 @@ Options opt = {
 
 static const Opt table[] = {
     OPT_HEAD("Model"),
+    OPT_STR(0, "model", &opt.model, "NAME|FILE",
+            "a Llama-like model: tutorial, minimind, minimind-moe, or a config.json"),
     OPT_INT(0, "depth", &opt.depth, "N", 1, 4096,
             "layers; the one dial that sets width, heads, batch and steps"),
     OPT_INT(0, "aspect-ratio", &opt.aspect_ratio, "N", 1, 65536,
@@ -103,6 +106,12 @@ static const Opt table[] = {
             "answers to each, for pass@1, 2, 4 ...; 1: the likeliest one"),
     OPT_STR(0, "log-rollouts", &opt.log_rollouts, "FILE", "every answer with its reward, to FILE"),
     OPT_HEAD("Optimizer"),
+    OPT_CHOICE(0, "optimizer", &opt.optimizer, "muon|adamw",
+               "Muon for matrices and AdamW for the rest, or AdamW for everything"),
+    OPT_FLOAT(0, "lr", &opt.lr, "X", 0, 1e6, "adamw: the rate of everything"),
+    OPT_FLOAT(0, "beta1", &opt.beta1, "X", 0, 0.9999999, "adamw: decay of the mean"),
+    OPT_FLOAT(0, "beta2", &opt.beta2, "X", 0, 0.9999999, "adamw: decay of the mean square"),
+    OPT_FLOAT(0, "adam-eps", &opt.adam_eps, "X", 0, 1, "adamw: added to the root"),
     OPT_FLOAT(0, "embedding-lr", &opt.embedding_lr, "X", 0, 1e6,
               "AdamW rate of token and value embeddings"),
     OPT_FLOAT(0, "unembedding-lr", &opt.unembedding_lr, "X", 0, 1e6, "AdamW rate of lm_head"),
@@ -110,8 +119,8 @@ static const Opt table[] = {
     OPT_FLOAT(0, "scalar-lr", &opt.scalar_lr, "X", 0, 1e6, "AdamW rate of the residual scalars"),
     OPT_FLOAT(0, "lr-scale", &opt.lr_scale, "X", 0, 1e6, "multiplies every rate"),
     OPT_FLOAT(0, "weight-decay", &opt.weight_decay, "X", 0, 1e6,
-              "Muon's cautious decay, before scaling"),
-    OPT_CHOICE(0, "schedule", &opt.schedule, "nanochat|cosine|constant|sft",
+              "Muon's cautious decay, before scaling; adamw: that of everything, else 0.01"),
+    OPT_CHOICE(0, "schedule", &opt.schedule, "nanochat|cosine|minimind|constant|sft",
                "how the rates go after the warm-up"),
     OPT_LONG(0, "warmup-steps", &opt.warmup, "N", 0, MAX_STEPS, "steps of linear warm-up"),
     OPT_FLOAT(0, "warmdown-ratio", &opt.warmdown, "X", 0, 1,
@@ -220,6 +229,30 @@ static void only_rl(void)
     if (opt.log_rollouts && !*opt.log_rollouts) die_usage("--log-rollouts: an empty name");
 }
 
+/* Rates of the one optimizer are nothing to the other. */
+static void optimizer_defaults(void)
+{
+    static const char *const muon[] = { "embedding-lr", "unembedding-lr", "matrix-lr",
+                                        "scalar-lr" };
+    static const char *const adamw[] = { "lr", "beta1", "beta2", "adam-eps" };
+    int is_adamw = !strcmp(opt.optimizer, "adamw");
+    for (size_t i = 0; i < 4; i++) {
+        const char *name = is_adamw ? muon[i] : adamw[i];
+        if (opt_given(name) && !opt.resume)
+            die_usage("--%s: not with --optimizer %s", name, opt.optimizer);
+    }
+    if (is_adamw && !opt_given("weight-decay")) opt.weight_decay = 0.01;
+}
+
+/* The dial and its options are nanochat's. */
+static void model_alone(void)
+{
+    static const char *const dial[] = { "depth", "aspect-ratio", "head-dim", "window-pattern",
+                                        "init", "resume" };
+    for (size_t i = 0; opt.model && i < sizeof dial / sizeof *dial; i++)
+        if (opt_given(dial[i])) die_usage("--model and --%s: give one", dial[i]);
+}
+
 static void both(const char *a, const char *b, const char *why)
 {
     if (opt_given(a) && opt_given(b)) die_usage("--%s and --%s: %s", a, b, why);
@@ -246,6 +279,7 @@ void options_parse(int argc, char **argv)
 {
     int n = opt_parse(argc, argv,
                       "--depth N -t TOK --train ROWS [--val ROWS] -o DIR [options]\n"
+                      "--model NAME|FILE -t TOK --train ROWS [--val ROWS] -o DIR [options]\n"
                       "--sft --init DIR --train ROWS [--val ROWS] -o DIR [options]\n"
                       "--rl PROMPTS --reward CMD --init DIR [--val PROMPTS] -o DIR [options]\n"
                       "--resume -o DIR [options]\n"
@@ -258,6 +292,8 @@ void options_parse(int argc, char **argv)
     both("resume", "init", "give one: --init starts a new run");
     both("resume", "force", "give one: --force starts a new run");
     one_horizon();
+    optimizer_defaults();
+    model_alone();
     if (opt.json && !opt.dry_run && !opt.status)
         die_usage("--json: only with --dry-run or --status");
     if (opt.sft && !opt.resume) sft_defaults();

@@ -10,6 +10,7 @@
 
 typedef struct Options {
     /* model */
+    const char *model;                  /* preset or config.json; NULL: by the dial */
     int depth, aspect_ratio, head_dim;
     int T;                              /* 0: that of the shards */
     int vocab;                          /* only without a tokenizer */
@@ -36,6 +37,8 @@ typedef struct Options {
     int grpo, grpo_epochs, eval_samples;
     int64_t eval_prompts;
     /* optimizer */
+    const char *optimizer;              /* muon, adamw */
+    double lr, beta1, beta2, adam_eps;  /* adamw's */
     double embedding_lr, unembedding_lr, matrix_lr, scalar_lr, lr_scale;
     double weight_decay, warmdown, final_lr;
     const char *schedule;

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What state.json keeps. SOFT: a resume may say otherwise. RL: only of runs with --rl. */
-enum { SOFT = 1, RL = 2 };
+/* What state.json keeps. SOFT: a resume may say otherwise. RL: only of runs with --rl.
+ * LATE: older runs do not have it; they had what is the default. */
+enum { SOFT = 1, RL = 2, LATE = 4 };
 typedef struct Kept { const char *name; int how; } Kept;
 static const Kept kept[] = {
     { "depth", 0 }, { "aspect-ratio", 0 }, { "head-dim", 0 }, { "max-seq-len", 0 },
@@ -16,6 +17,8 @@ static const Kept kept[] = {
     { "device-batch-size", 0 }, { "total-batch-size", 0 }, { "embedding-lr", 0 },
     { "unembedding-lr", 0 }, { "matrix-lr", 0 }, { "scalar-lr", 0 }, { "lr-scale", 0 },
     { "weight-decay", 0 }, { "schedule", 0 },
+    { "optimizer", LATE }, { "lr", LATE }, { "beta1", LATE }, { "beta2", LATE },
+    { "adam-eps", LATE },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
     { "seed", 0 }, { "shuffle", 0 }, { "rescan", SOFT }, { "clip-norm", 0 }, { "ema", 0 },
     { "freeze", 0 }, { "doc-mask", 0 }, { "skip-nonfinite", SOFT }, { "check-every", SOFT },
@@ -110,9 +113,11 @@ static int value_from(const Opt *o, const Json *j, Arena *keep)
 void options_inherit(const Json *saved, const char *file, Arena *keep)
 {
     static const char *const name[] = { "embedding-lr", "unembedding-lr", "matrix-lr", "scalar-lr",
-                                        "total-batch-size" };
+                                        "total-batch-size", "optimizer", "lr", "beta1", "beta2",
+                                        "adam-eps" };
+    enum { OLD = 5 };               /* of these every run has the first */
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-        if (!opt_given(name[i]) &&
+        if (!opt_given(name[i]) && (i < OLD || json_get(saved, name[i])) &&
             !value_from(options_find(name[i]), json_get(saved, name[i]), keep))
             die("%s: options: '%s' is missing or not what it must be", file, name[i]);
 }
@@ -129,7 +134,8 @@ void options_restore(const Json *saved, const char *file, Arena *keep)
         if (given && (kept[i].how & SOFT)) continue;
         buf_clear(&want);
         value_json(&want, o);
-        if (!value_from(o, json_get(saved, o->name), keep))
+        const Json *there = json_get(saved, o->name);
+        if (!(!there && (kept[i].how & LATE)) && !value_from(o, there, keep))
             die("%s: options: '%s' is missing or not what it must be", file, o->name);
         buf_clear(&have);
         value_json(&have, o);

@@ -10,8 +10,10 @@
 /* nanochat's scaling laws measure every model against the one of depth 12. */
 static void sizes(Plan *p, int64_t batch)
 {
-    const Config *c = &p->cfg;
-    Config d12 = config_depth(12, opt.aspect_ratio, head_size(c), c->T, c->V, c->window);
+    Config rows = p->cfg, *c = &rows;
+    c->T = p->T;                /* work is that of rows, not of the longest context */
+    Config d12 = config_depth(12, opt.aspect_ratio, head_size(c), c->T, c->V,
+                              c->window);
     p->a = (AutoSizes){
         .scaling_params = config_scaling_params(c),
         .scaling_params_d12 = config_scaling_params(&d12),
@@ -34,7 +36,7 @@ static void sizes(Plan *p, int64_t batch)
 #define EPOCH_STEPS 64
 static double fit_small_data(Plan *p, uint64_t data_rows)
 {
-    double tokens = (double)data_rows * p->cfg.T, times = (double)p->a.target_tokens / tokens;
+    double tokens = (double)data_rows * p->T, times = (double)p->a.target_tokens / tokens;
     int chosen = opt.steps || opt.epochs > 0 || opt.tokens || opt.target_flops > 0 ||
                  opt.hours > 0 || opt_given("ratio") || opt.rescan;
     if (chosen || !data_rows || times <= EPOCHS) return opt.epochs;
@@ -62,7 +64,7 @@ static int largest_divisor(int64_t n, int64_t at_most)
 /* The total batch as given must be whole micro-batches; an automatic one is made so. */
 static void fit_batch(Plan *p)
 {
-    int64_t T = p->cfg.T, micro = opt.B ? opt.B * T : T, total = opt.total_batch;
+    int64_t T = p->T, micro = opt.B ? opt.B * T : T, total = opt.total_batch;
     if (total && total % micro) {
         if (opt.B)
             die_usage("--total-batch-size: %" PRId64
@@ -99,6 +101,7 @@ static void fit_batch(Plan *p)
 SchedKind plan_schedule(void)
 {
     return !strcmp(opt.schedule, "cosine") ? SCHED_COSINE :
+           !strcmp(opt.schedule, "minimind") ? SCHED_MINIMIND :
            !strcmp(opt.schedule, "constant") ? SCHED_CONSTANT :
            !strcmp(opt.schedule, "sft") ? SCHED_SFT : SCHED_NANOCHAT;
 }
@@ -122,9 +125,31 @@ static void fit_epochs(Plan *p, double epochs, uint64_t data_rows)
         p->a.total_tokens = INT64_MAX;
 }
 
-void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
+/* AdamW's decay is as given; Muon's is scaled by batch and horizon. */
+void plan_optim(Plan *p, double weight_decay)
 {
-    *p = (Plan){ .cfg = *cfg };
+    int adamw = !strcmp(opt.optimizer, "adamw");
+    p->os = (OptimSettings){
+        .embedding_lr = opt.embedding_lr,
+        .unembedding_lr = opt.unembedding_lr,
+        .matrix_lr = opt.matrix_lr,
+        .scalar_lr = opt.scalar_lr,
+        .batch_scale = p->a.batch_lr_scale,
+        .lr_scale = opt.lr_scale,
+        .weight_decay = adamw ? opt.weight_decay : weight_decay,
+        .adamw = adamw,
+        .lr = opt.lr,
+        .beta1 = opt.beta1,
+        .beta2 = opt.beta2,
+        .eps = opt.adam_eps,
+        .ema = opt.ema,
+    };
+    optim_groups(p->group, &p->os, p->cfg.C);
+}
+
+void plan_make(Plan *p, const Config *cfg, int T, uint64_t data_rows)
+{
+    *p = (Plan){ .cfg = *cfg, .T = T };
     const char *bad = config_check(cfg);
     if (bad) die_usage("no such model: %s", bad);
     sizes(p, opt.total_batch);
@@ -135,25 +160,15 @@ void plan_make(Plan *p, const Config *cfg, uint64_t data_rows)
         die_usage("the horizon is less than one step of %" PRId64
                   " tokens: give --steps or a smaller --total-batch-size",
                   p->a.total_batch);
-    p->os = (OptimSettings){
-        .embedding_lr = opt.embedding_lr,
-        .unembedding_lr = opt.unembedding_lr,
-        .matrix_lr = opt.matrix_lr,
-        .scalar_lr = opt.scalar_lr,
-        .batch_scale = p->a.batch_lr_scale,
-        .lr_scale = opt.lr_scale,
-        .weight_decay = p->a.weight_decay_scaled,
-        .ema = opt.ema,
-    };
+    plan_optim(p, p->a.weight_decay_scaled);
     p->sched = (Sched){ plan_schedule(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,
                         p->a.weight_decay_scaled, 1 / (double)p->a.steps };
     if (opt.epochs > 0) p->sched.per_step = (double)p->rows / (opt.epochs * (double)data_rows);
-    optim_groups(p->group, &p->os, cfg->C);
     p->params = config_params(cfg, -1);
     opt.depth = cfg->L;
     opt.head_dim = head_size(cfg);
     opt.window = cfg->window;
-    opt.T = cfg->T;
+    opt.T = T;
     opt.B = p->B;
     opt.total_batch = p->a.total_batch;
     p->open = !opt.steps && opt.hours > 0;
@@ -181,7 +196,7 @@ void plan_count(Plan *p)
 {
     OpsCount n = {0};
     const Ops *ops = ops_count(&n, opt.dtype);
-    int N = p->B * p->cfg.T;
+    int N = p->B * p->T;
     Model *m = model_new(ops, &p->cfg, 1);
     plan_freeze(m);
     p->mem_weights = (double)m->n * sizeof(real) +
@@ -190,12 +205,12 @@ void plan_count(Plan *p)
     Optim *o = optim_new(m, &p->os);
     p->mem_optim = (double)optim_bytes(m, &p->os);
     int *x = ops->alloc((size_t)N * sizeof *x), *y = ops->alloc((size_t)N * sizeof *y);
-    real *loss = ops->alloc(size_mul((size_t)p->rows, (size_t)p->cfg.T * sizeof *loss));
+    real *loss = ops->alloc(size_mul((size_t)p->rows, (size_t)p->T * sizeof *loss));
     Tape t;
     tape_init(&t, ops);
     t.on = 1;
     t.recompute = opt.recompute;
-    Var *h = model_forward_docs(m, &t, x, opt.doc_mask ? x : NULL, p->B, p->cfg.T);
+    Var *h = model_forward_docs(m, &t, x, opt.doc_mask ? x : NULL, p->B, p->T);
     model_loss(m, &t, h, y, NULL, N, loss, 1);
     tape_backward(&t);
     p->flops_fwd = n.flops_fwd;
@@ -204,12 +219,12 @@ void plan_count(Plan *p)
     optim_step(o, 1, 0.9, 0);
     p->flops_opt = n.flops_opt;
     p->mem_program = PROGRAM_BYTES + (double)N * 2 * sizeof(int32_t) +
-                     (double)p->rows * p->cfg.T * sizeof(real);         /* run_buffers() */
+                     (double)p->rows * p->T * sizeof(real);         /* run_buffers() */
     p->mem_total = (double)n.mem_peak + p->mem_program;
     tape_free(&t);
     ops->free(x, (size_t)N * sizeof *x);
     ops->free(y, (size_t)N * sizeof *y);
-    ops->free(loss, (size_t)p->rows * (size_t)p->cfg.T * sizeof *loss);
+    ops->free(loss, (size_t)p->rows * (size_t)p->T * sizeof *loss);
     optim_free(o);
     model_free(m);
 }

@@ -6,6 +6,7 @@
 
 typedef struct Plan {
     Config cfg;
+    int T;                          /* tokens of a row; at most cfg.T */
     int B;                          /* rows per micro-batch */
     int64_t accum;                  /* micro-batches per step */
     int64_t rows;                   /* rows per step: B * accum */
@@ -21,9 +22,10 @@ typedef struct Plan {
     double flops_opt;               /* of one step of the optimizer */
 } Plan;
 
-/* cfg: the model's; data_rows: 0 if not known. Takes the rest from the options and puts what it chose back into them. Exit 2
+/* cfg: the model's; T: of the rows; data_rows: 0 if not known. Takes the rest from the options and puts what it chose back into them. Exit 2
  * if the command line cannot be met. */
-void plan_make(Plan *p, const Config *cfg, uint64_t data_rows);
+void plan_make(Plan *p, const Config *cfg, int T, uint64_t data_rows);
+void plan_optim(Plan *p, double weight_decay);  /* p->os and p->group, from the options */
 void plan_horizon(Plan *p, int64_t steps);      /* an open plan's number of steps, measured */
 SchedKind plan_schedule(void);      /* that of --schedule */
 void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */

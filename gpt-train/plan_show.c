@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const group_name[PG_COUNT] = {
     [PG_LM_HEAD] = "lm_head",     [PG_WTE] = "wte",       [PG_VALUE_EMBEDS] = "value_embeds",
@@ -41,23 +42,29 @@ static void line(Buf *b, const char *what, const char *fmt, ...)
     free(s);
 }
 
+static size_t act_size(void) { return strcmp(opt.dtype, "bf16") ? sizeof(float) : 2; }
+
 static void text_model(const Plan *p, Buf *b)
 {
     const Config *c = &p->cfg;
     char h[16];
     int64_t n[PG_COUNT];
     plan_groups(c, n);
-    line(b, "model",
-         "depth %d, width %d, %d heads of %d, T %d, windows %s, vocabulary %d (stored %d)", c->L,
-         c->C, c->H,
-         head_size(c), c->T, c->window, c->V, c->Vp);
+    char windows[48] = "";
+    if (c->window[0]) snprintf(windows, sizeof windows, ", windows %s", c->window);
+    line(b, "model", "%sdepth %d, width %d, %d heads of %d, T %d%s, vocabulary %d (stored %d)",
+         c->window[0] ? "" : "llama, ", c->L, c->C, c->H, head_size(c), c->T, windows, c->V, c->Vp);
+    if (c->llama.E)
+        line(b, "experts", "%d, %d of them for a token: %" PRId64 " parameters active",
+             c->llama.E, c->llama.top, config_active_params(c));
     line(b, "parameters", "%" PRId64 " (%s)", p->params, human((double)p->params, h));
     for (int g = 0; g < PG_COUNT; g++) {
         const OptimGroup *o = &p->group[g];
         if (!n[g]) continue;
         char s[64] = "", wd[48];
         snprintf(wd, sizeof wd, "weight decay %.6g", g == PG_MATRIX ? p->os.weight_decay : o->wd);
-        if (g != PG_MATRIX) snprintf(s, sizeof s, "AdamW, betas %g %g, ", o->beta1, o->beta2);
+        if (g != PG_MATRIX || p->os.adamw)
+            snprintf(s, sizeof s, "AdamW, betas %g %g, ", o->beta1, o->beta2);
         else snprintf(s, sizeof s, "Muon, ");
         buf_printf(b, "  %-20s%-12" PRId64 "rate %.6g, %s%s\n", group_name[g], n[g], o->lr, s, wd);
     }
@@ -69,7 +76,7 @@ static void text_work(const Plan *p, Buf *b)
     const AutoSizes *a = &p->a;
     char h[6][16];
     line(b, "batch", "%" PRId64 " tokens = %" PRId64 " rows = %" PRId64 " x %d rows of %d",
-         a->total_batch, p->rows, p->accum, p->B, p->cfg.T);
+         a->total_batch, p->rows, p->accum, p->B, p->T);
     if (p->open) {
         line(b, "steps", "as many as fit into %g hours, planned from the speed of the first ones",
              opt.hours);
@@ -88,6 +95,8 @@ static void text_work(const Plan *p, Buf *b)
     line(b, "memory", "%sB: weights %sB, gradients %sB, optimizer %sB, activations %sB, program %sB",
          human(p->mem_total, h[0]), human(p->mem_weights, h[1]), human(p->mem_grads, h[2]),
          human(p->mem_optim, h[3]), human(p->mem_acts, h[4]), human(p->mem_program, h[5]));
+    line(b, "  to sample", "%sB of keys and values for %d positions",
+         human(config_cache_bytes(&p->cfg, 1, p->cfg.T, act_size()), h[0]), p->cfg.T);
 }
 
 static void text_schedule(const Plan *p, Buf *b)
@@ -95,14 +104,17 @@ static void text_schedule(const Plan *p, Buf *b)
     int64_t n = p->a.steps, last = -1;
     if (p->open) return;
     int64_t at[] = { 0, opt.warmup - 1, n / 4, n / 2, n - n / 4, n - 1 };
-    line(b, "rates", "%s, batch scale %.6g; at step, multiplier, Muon momentum, weight decay:",
-         opt.schedule, p->a.batch_lr_scale);
+    if (p->os.adamw) line(b, "rates", "%s; at step, multiplier:", opt.schedule);
+    else
+        line(b, "rates", "%s, batch scale %.6g; at step, multiplier, Muon momentum, weight decay:",
+             opt.schedule, p->a.batch_lr_scale);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         if (at[i] <= last || at[i] >= n) continue;
         last = at[i];
         SchedAt s = sched_at(&p->sched, last);
-        buf_printf(b, "  %-20" PRId64 "%-10.4g%-10.4g%.4g\n", last + 1, s.lr, s.momentum,
-                   s.weight_decay);
+        buf_printf(b, "  %-20" PRId64 "%-10.4g", last + 1, s.lr);
+        if (!p->os.adamw) buf_printf(b, "%-10.4g%.4g", s.momentum, s.weight_decay);
+        buf_char(b, '\n');
     }
 }
 
@@ -113,7 +125,7 @@ void plan_text(const Plan *p, uint64_t data_rows, Buf *b)
     text_schedule(p, b);
     if (data_rows)
         line(b, "data", "%" PRIu64 " rows = %" PRIu64 " tokens", data_rows,
-             data_rows * (uint64_t)p->cfg.T);
+             data_rows * (uint64_t)p->T);
     if (data_rows && !p->open)
         line(b, "  epochs", "%.4g", (double)p->a.steps * (double)p->rows / (double)data_rows);
 }
@@ -145,6 +157,7 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
         buf_char(b, '}');
     }
     buf_str(b, "}");
+    num(b, "active_params", (double)config_active_params(&p->cfg));
     num(b, "steps", p->open ? NAN : (double)a->steps);
     buf_printf(b, ", \"total_batch\": %" PRId64, a->total_batch);
     num(b, "total_tokens", p->open ? NAN : (double)a->total_tokens);
@@ -158,5 +171,6 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
     num(b, "bytes_optimizer", p->mem_optim);
     num(b, "bytes_activations", p->mem_acts);
     num(b, "bytes_program", p->mem_program);
+    num(b, "bytes_cache", config_cache_bytes(&p->cfg, 1, p->cfg.T, act_size()));
     if (data_rows) buf_printf(b, ", \"data_rows\": %" PRIu64, data_rows);
 }

@@ -24,7 +24,7 @@ static void plan(Run *r, const Config *c)
     const char *bad = config_check(c);
     if (bad) die_usage("no such model: %s", bad);
     int auto_B = c->T < MICRO_TOKENS ? MICRO_TOKENS / c->T : 1;
-    *p = (Plan){ .cfg = *c, .B = opt.B ? opt.B : auto_B < opt.samples ? auto_B : opt.samples };
+    *p = (Plan){ .cfg = *c, .T = c->T, .B = opt.B ? opt.B : auto_B < opt.samples ? auto_B : opt.samples };
     p->rows = p->B;
     p->accum = 1;
     double steps = opt.steps ? (double)opt.steps
@@ -36,14 +36,9 @@ static void plan(Run *r, const Config *c)
     p->a.flops_per_token = config_flops_per_token(c);
     /* the rates that the model's own run had, with their scaling by its batch */
     p->a.batch_lr_scale = opt.total_batch ? sched_batch_scale(opt.total_batch) : 1;
-    p->os = (OptimSettings){
-        .embedding_lr = opt.embedding_lr, .unembedding_lr = opt.unembedding_lr,
-        .matrix_lr = opt.matrix_lr, .scalar_lr = opt.scalar_lr, .batch_scale = p->a.batch_lr_scale,
-        .lr_scale = opt.lr_scale, .weight_decay = opt.weight_decay, .ema = opt.ema,
-    };
+    plan_optim(p, opt.weight_decay);
     p->sched = (Sched){ plan_schedule(), p->a.steps, opt.warmup, opt.warmdown, opt.final_lr,
                         opt.weight_decay, 1 / (double)p->a.steps };
-    optim_groups(p->group, &p->os, c->C);
     p->params = config_params(c, -1);
     opt.depth = c->L;
     opt.head_dim = head_size(c);
@@ -124,7 +119,7 @@ void rl_begin(Run *r)
 {
     Rl *rl = r->rl;
     const Ops *ops = r->ops;
-    size_t N = size_mul((size_t)r->plan.B, (size_t)r->plan.cfg.T);
+    size_t N = size_mul((size_t)r->plan.B, (size_t)r->plan.T);
     if (opt.kl > 0) open_reference(r);
     r->x = xreallocarray(NULL, N, sizeof *r->x);
     r->y = xreallocarray(NULL, N, sizeof *r->y);
@@ -142,7 +137,7 @@ void rl_begin(Run *r)
 void rl_free(Run *r)
 {
     Rl *rl = r->rl;
-    size_t N = (size_t)r->plan.B * (size_t)r->plan.cfg.T;
+    size_t N = (size_t)r->plan.B * (size_t)r->plan.T;
     if (!rl) return;
     judge_close(rl->judge);
     if (rl->dwt) r->ops->free(rl->dwt, N * sizeof *rl->dwt);

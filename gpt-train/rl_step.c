@@ -32,7 +32,7 @@ static Rows lay(Run *r, const Prompt *p, const Answer *a, int n)
         int T = (int)(p->ids.n + a[i].ids.n) - 1;
         if (T > b.T) b.T = T;
     }
-    assert(b.T <= r->plan.cfg.T);
+    assert(b.T <= r->plan.T);
     for (int i = 0; i < n; i++) {
         int32_t *x = r->x + (size_t)i * (size_t)b.T, *y = r->y + (size_t)i * (size_t)b.T;
         size_t np = p->ids.n, na = a[i].ids.n;

@@ -27,7 +27,7 @@ static int eval_due(const Run *r)
 /* 0 if a signal cut it short: then it counts as not made. */
 static int evaluate(Run *r, Bpb *b)
 {
-    uint64_t rows = (uint64_t)opt.eval_tokens / (uint64_t)r->plan.cfg.T;
+    uint64_t rows = (uint64_t)opt.eval_tokens / (uint64_t)r->plan.T;
     double t0 = now_seconds();
     if (rows > r->val->head.rows) rows = r->val->head.rows;
     if (!rows) rows = 1;

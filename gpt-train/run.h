@@ -66,6 +66,7 @@ typedef struct Run {
 /* One step's numbers, for its record. loss is NaN for a step that had no target or was skipped;
  * loss_z: by how many deviations it is above the mean of the last ones. */
 typedef struct StepLog {
+    double aux_loss;                /* of the experts' load, beside the loss */
     double loss, loss_z, lr_mult, momentum, weight_decay, grad_norm, seconds;
     double lr;                      /* of the matrices */
     uint64_t tokens;

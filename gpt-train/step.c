@@ -9,7 +9,7 @@
 void run_buffers(Run *r)
 {
     const Ops *ops = r->ops;
-    size_t T = (size_t)r->plan.cfg.T, N = size_mul((size_t)r->plan.B, T);
+    size_t T = (size_t)r->plan.T, N = size_mul((size_t)r->plan.B, T);
     size_t all = size_mul((size_t)r->plan.rows, T);
     r->x = xreallocarray(NULL, N, sizeof *r->x);
     r->y = xreallocarray(NULL, N, sizeof *r->y);
@@ -23,14 +23,14 @@ void run_buffers(Run *r)
         r->doc = xreallocarray(NULL, N, sizeof *r->doc);
         r->ddoc = ops->alloc(size_mul(N, sizeof *r->ddoc));
     }
-    if (r->val) bpb_eval_init(&r->eval, ops, r->plan.B, r->plan.cfg.T);
+    if (r->val) bpb_eval_init(&r->eval, ops, r->plan.B, r->plan.T);
     r->eval.stop = &stopped_by;
     r->eval.docs = opt.doc_mask;
 }
 
 void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
 {
-    int T = r->plan.cfg.T, N = B * T;
+    int T = r->plan.T, N = B * T;
     data_batch(r->train, pos, B, r->x, r->y);
     r->ops->put(r->dx, r->x, (size_t)N * sizeof *r->x);
     r->ops->put(r->dy, r->y, (size_t)N * sizeof *r->y);
@@ -40,6 +40,7 @@ void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
         data_docs(r->doc, r->x, B, T, r->train->head.bos);
         r->ops->put(r->ddoc, r->doc, (size_t)N * sizeof *r->doc);
     }
+    r->m->aux_scale = 1 / (double)r->plan.accum;
     Var *h = model_forward_docs(r->m, &r->tape, r->dx, r->ddoc, B, T);
     model_loss(r->m, &r->tape, h, r->dy, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&r->tape);
@@ -47,7 +48,7 @@ void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
 
 static double mean_loss(const Run *r, uint64_t valid)
 {
-    size_t n = (size_t)r->plan.rows * (size_t)r->plan.cfg.T;
+    size_t n = (size_t)r->plan.rows * (size_t)r->plan.T;
     double sum = 0;                             /* ignored targets have loss 0 */
     r->ops->get(r->loss, r->dloss, n * sizeof *r->loss);
     for (size_t i = 0; i < n; i++) sum += (double)r->loss[i];
@@ -69,15 +70,29 @@ static void rescan(Run *r)
     }
 }
 
+/* The auxiliary losses of the last micro-batch, as they count in the step's mean. */
+static double aux_loss(const Run *r)
+{
+    int L = r->plan.cfg.L;
+    double sum = 0;
+    if (!r->m->aux) return 0;
+    real *x = xreallocarray(NULL, (size_t)L, sizeof *x);
+    r->ops->get(x, r->m->aux, (size_t)L * sizeof *x);
+    for (int i = 0; i < L; i++) sum += (double)x[i];
+    free(x);
+    return sum * r->plan.cfg.llama.aux * r->m->aux_scale;
+}
+
 /* The gradient of (sum of losses) / valid over the whole step; false if a signal came in
  * between. */
-static int gradient(Run *r, uint64_t valid)
+static int gradient(Run *r, StepLog *s, uint64_t valid)
 {
     int B = r->plan.B;
     model_zero_grad(r->m);
     for (int64_t i = 0; i < r->plan.accum; i++) {
         if (stopped_by) return 0;
-        step_batch(r, data_turn(r->st.pos, i, B, 0, 1), B, r->dloss + i * B * r->plan.cfg.T, valid);
+        step_batch(r, data_turn(r->st.pos, i, B, 0, 1), B, r->dloss + i * B * r->plan.T, valid);
+        s->aux_loss += aux_loss(r);
     }
     return 1;
 }
@@ -91,8 +106,8 @@ static void update(Run *r, StepLog *s, uint64_t valid)
     } else if (!isfinite(norm)) {
         health_bad(r, "gradient's norm", norm, valid);
     } else {
-        if (opt.clip_norm > 0 && norm > opt.clip_norm)
-            r->ops->scale(r->m->g, opt.clip_norm / norm, r->m->n);
+        double by = opt.clip_norm > 0 ? clip_factor(norm, opt.clip_norm) : 1;
+        if (by < 1) r->ops->scale(r->m->g, by, r->m->n);
         optim_step(r->o, s->lr_mult, s->momentum, s->weight_decay);
         s->loss = loss;
         s->grad_norm = norm;
@@ -111,10 +126,11 @@ int run_step(Run *r, StepLog *s)
                     .tokens = (uint64_t)p->a.total_batch,
                     .lr = at.lr * p->group[PG_MATRIX].lr, .lr_mult = at.lr,
                     .momentum = at.momentum, .weight_decay = at.weight_decay };
+    if (p->os.adamw) s->momentum = p->os.beta1, s->weight_decay = p->os.weight_decay;
     data_look(r->train);
     if (opt.rescan) rescan(r);
     uint64_t valid = data_valid(r->train, r->st.pos, (uint64_t)p->rows, r->x, r->y);
-    if (valid && !gradient(r, valid)) return 0;
+    if (valid && !gradient(r, s, valid)) return 0;
     if (valid) update(r, s, valid);
     else r->st.skipped++;
     r->st.step++;

@@ -13,19 +13,17 @@
 #define CHUNK (1 << 20)             /* elements on the host at a time */
 #define TEXT_MAX ((size_t)1 << 26)  /* bytes of config.json or state.json */
 
-static int is_muon(const Param *p) { return p->group == PG_MATRIX; }
-
 /* The two moments of p: name and shape of tensor k (0 or 1). */
-static char *moment_name(const Param *p, int k)
+static char *moment_name(const Optim *o, const Param *p, int k)
 {
     static const char *const what[2][2] = { { "exp_avg", "exp_avg_sq" },
                                             { "momentum_buffer", "second_momentum_buffer" } };
-    return xasprintf("state.%s.%s", p->name, what[is_muon(p)][k]);
+    return xasprintf("state.%s.%s", p->name, what[optim_muon(o->adamw, p)][k]);
 }
 
-static int moment_shape(const Param *p, int k, int64_t dim[2])
+static int moment_shape(const Optim *o, const Param *p, int k, int64_t dim[2])
 {
-    bool second = is_muon(p) && k == 1, rows = p->rows >= p->cols;
+    bool second = optim_muon(o->adamw, p) && k == 1, rows = p->rows >= p->cols;
     dim[0] = second && !rows ? 1 : p->rows;
     dim[1] = second && rows ? 1 : p->cols;
     return p->ndim;
@@ -72,8 +70,8 @@ static StWriter *optim_writer(const Optim *o)
     for (int i = 0; i < 2 * o->m->nparam; i++) {
         const Param *p = &o->m->param[i / 2];
         int64_t dim[2];
-        int ndim = moment_shape(p, i % 2, dim);
-        char *name = moment_name(p, i % 2);
+        int ndim = moment_shape(o, p, i % 2, dim);
+        char *name = moment_name(o, p, i % 2);
         stw_add(w, name, ndim, dim);
         free(name);
     }
@@ -192,14 +190,20 @@ static Json *load_json(const char *path, Arena *a)
     return j;
 }
 
-static Config load_config(const char *dir)
+Config config_file(const char *path)
 {
     Arena a = { 0 };
     Config c;
-    char *path = need(dir, F_CONFIG);
     const char *bad = config_parse(&c, load_json(path, &a));
     if (bad) die("%s: %s", path, bad);
     arena_free(&a);
+    return c;
+}
+
+static Config load_config(const char *dir)
+{
+    char *path = need(dir, F_CONFIG);
+    Config c = config_file(path);
     free(path);
     return c;
 }
@@ -349,8 +353,8 @@ void ckpt_optim(const char *dir, Optim *o)
     for (int i = 0; i < 2 * o->m->nparam; i++) {
         const Param *p = &o->m->param[i / 2];
         int64_t dim[2], n;
-        int ndim = moment_shape(p, i % 2, dim);
-        char *name = moment_name(p, i % 2);
+        int ndim = moment_shape(o, p, i % 2, dim);
+        char *name = moment_name(o, p, i % 2);
         const StTensor *t = find(f, path, name, ndim, dim);
         copy_in(f, t, o->m->ops, (real *)moment_at(o, p, i % 2, &n), chunk);
         free(name);

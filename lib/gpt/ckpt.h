@@ -42,6 +42,7 @@ int ckpt_forget(const char *dir);
  * checkpoint has no such file. */
 char *ckpt_path(const char *dir, const char *name);
 int ckpt_exists(const char *dir);           /* is there a model.safetensors? */
+Config config_file(const char *path);      /* a config.json of any name; dies if it is not sound */
 Config ckpt_config(const char *dir);        /* dies if missing or bad: names file and reason */
 enum { CKPT_TRAIN = 1, CKPT_EMA = 2 };      /* with gradients; the weights' running mean instead */
 Model *ckpt_model(const char *dir, const Ops *ops, int how);

@@ -291,6 +291,6 @@ static int window(const Config *c, int layer)
 }
 
 const Family llama_family = {
-    .name = "llama", .check = llama_check, .parse = llama_parse, .json = llama_json,
+    .name = "llama", .shorter = 1, .check = llama_check, .parse = llama_parse, .json = llama_json,
     .window = window, .rotary = llama_rotary, .params = params, .bind = bind, .forward = forward,
 };

@@ -146,6 +146,7 @@ real *model_logits(Model *m, Tape *t, Var *x, const int *rows, int N);
 struct Family {
     const char *name;
     double softcap;                 /* of the logits; 0: none */
+    int shorter;                    /* rows to train on may be shorter than T */
     int prev;                       /* a cache keeps each row's last embedding */
     const char *(*check)(const Config *c);
     const char *(*parse)(Config *c, const Json *j);

@@ -9,6 +9,9 @@
 
 void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C)
 {
+    for (int i = 0; s->adamw && i < PG_COUNT; i++)
+        g[i] = (OptimGroup){ s->lr * s->lr_scale, s->beta1, s->beta2, s->eps, s->weight_decay };
+    if (s->adamw) return;
     double width = pow(C / 768.0, -0.5), b = s->batch_scale * s->lr_scale;
     double emb = s->embedding_lr * b * width, scalar = s->scalar_lr * b;
     g[PG_LM_HEAD] = (OptimGroup){ s->unembedding_lr * b * width, 0.8, 0.96, 1e-10, 0.01 };
@@ -34,33 +37,33 @@ static const Stack *stack_of(const Model *m, int i)
 
 /* The parameter after the span that begins with i: a change of group, of stack or of frozen ends
  * it. */
-static int span_end(const Model *m, int i)
+static int span_end(const Model *m, int adamw, int i)
 {
     const Param *p = &m->param[i];
-    const Stack *s = p->group == PG_MATRIX ? stack_of(m, i) : NULL;
+    const Stack *s = optim_muon(adamw, p) ? stack_of(m, i) : NULL;
     int end = s ? s->first + s->count : m->nparam, k = i + 1;
     while (k < end && m->param[k].group == p->group && m->param[k].frozen == p->frozen) k++;
     return k;
 }
 
 /* The span that begins with parameter i. */
-static OptimSpan span_from(const Model *m, int i)
+static OptimSpan span_from(const Model *m, int adamw, int i)
 {
-    const Param *p = &m->param[i], *last = &m->param[span_end(m, i) - 1];
+    const Param *p = &m->param[i], *last = &m->param[span_end(m, adamw, i) - 1];
     OptimSpan s = { .first = i, .count = (int)(last - p) + 1, .group = p->group,
-                    .frozen = p->frozen, .off = p->off, .n = last->off + last->n - p->off };
-    s.n2 = p->group == PG_MATRIX ? s.count * longer_side(p) : s.n;
-    assert(p->group != PG_MATRIX || s.n == s.count * p->n);     /* no gaps in a stack */
+                    .muon = optim_muon(adamw, p), .frozen = p->frozen, .off = p->off, .n = last->off + last->n - p->off };
+    s.n2 = s.muon ? s.count * longer_side(p) : s.n;
+    assert(!s.muon || s.n == s.count * p->n);     /* no gaps in a stack */
     return s;
 }
 
 /* Fills span [m->nparam] unless it is NULL. Returns the length of m2. */
-static int64_t cut(const Model *m, OptimSpan *span, int *count)
+static int64_t cut(const Model *m, int adamw, OptimSpan *span, int *count)
 {
     int64_t n2 = 0;
     *count = 0;
     for (int i = 0; i < m->nparam; ++*count) {
-        OptimSpan s = span_from(m, i);
+        OptimSpan s = span_from(m, adamw, i);
         s.off2 = n2;
         n2 += (s.n2 + 15) / 16 * 16;
         i += s.count;
@@ -74,8 +77,8 @@ int64_t optim_second(const Optim *o, const Param *p, int64_t *n)
     int i = (int)(p - o->m->param), k = 0;
     while (i >= o->span[k].first + o->span[k].count) k++;
     const OptimSpan *s = &o->span[k];
-    *n = s->group == PG_MATRIX ? longer_side(p) : p->n;
-    return s->off2 + (s->group == PG_MATRIX ? (i - s->first) * *n : p->off - s->off);
+    *n = s->muon ? longer_side(p) : p->n;
+    return s->off2 + (s->muon ? (i - s->first) * *n : p->off - s->off);
 }
 
 /* ---- memory */
@@ -88,10 +91,10 @@ static int part_of(const Ops *ops, int count, int rows, int cols)
     return part;
 }
 
-static size_t tmp_bytes(const Model *m)
+static size_t tmp_bytes(const Model *m, int adamw)
 {
     size_t most = 0;
-    for (int i = 0; i < m->nstack; i++) {
+    for (int i = 0; !adamw && i < m->nstack; i++) {
         const Stack *s = &m->stack[i];
         int part = part_of(m->ops, s->count, s->rows, s->cols);
         size_t n = m->ops->muon_tmp(part, s->rows, s->cols);
@@ -105,21 +108,22 @@ static size_t reals(int64_t n) { return size_mul((size_t)n, sizeof(real)); }
 size_t optim_bytes(const Model *m, const OptimSettings *s)
 {
     int count;
-    size_t n = size_add(reals(m->n), reals(cut(m, NULL, &count)));
+    size_t n = size_add(reals(m->n), reals(cut(m, s->adamw, NULL, &count)));
     if (s->ema > 0) n = size_add(n, reals(m->n));
-    return size_add(n, tmp_bytes(m));
+    return size_add(n, tmp_bytes(m, s->adamw));
 }
 
 Optim *optim_new(Model *m, const OptimSettings *s)
 {
     Optim *o = xcalloc(1, sizeof *o);
     o->m = m;
+    o->adamw = s->adamw;
     optim_groups(o->group, s, m->cfg.C);
     o->span = xcalloc((size_t)m->nparam, sizeof *o->span);
-    o->n2 = cut(m, o->span, &o->nspan);
+    o->n2 = cut(m, s->adamw, o->span, &o->nspan);
     o->m1 = m->ops->alloc(reals(m->n));
     o->m2 = m->ops->alloc(reals(o->n2));
-    o->ntmp = tmp_bytes(m);
+    o->ntmp = tmp_bytes(m, s->adamw);
     o->tmp = o->ntmp ? m->ops->alloc(o->ntmp) : NULL;
     o->ema_decay = s->ema;
     if (s->ema > 0) {
@@ -181,7 +185,7 @@ void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
     for (int i = 0; i < o->nspan; i++) {
         const OptimSpan *s = &o->span[i];
         if (s->frozen) continue;
-        if (s->group == PG_MATRIX) muon(o, s, lr_mult, momentum, muon_wd);
+        if (s->muon) muon(o, s, lr_mult, momentum, muon_wd);
         else adamw(o, s, lr_mult);
     }
     if (o->ema) o->m->ops->lerp(o->ema, o->m->w, 1 - ema_decay(o), o->m->n);
@@ -195,6 +199,11 @@ static double norm(const Model *m, const real *x)
     m->ops->sumsq(m->sum, x, m->n);
     m->ops->get(&sum, m->sum, sizeof sum);
     return sqrt(sum);
+}
+
+double clip_factor(double norm, double most)
+{
+    return fmin(1, most / (norm + 1e-6));
 }
 
 double grad_norm(const Model *m) { return norm(m, m->g); }

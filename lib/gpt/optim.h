@@ -19,12 +19,15 @@ typedef struct OptimSettings {
     double batch_scale;             /* sqrt(B / 524288): multiplies those four */
     double lr_scale;                /* multiplies every rate, that of smear and backout too */
     double weight_decay;            /* Muon's, already scaled; the schedule multiplies it */
+    int adamw;                      /* AdamW for everything, by the next four; else those above */
+    double lr, beta1, beta2, eps;   /* with weight_decay and lr_scale; what decays is everything */
     double ema;                     /* decay per step of the weights' running mean; 0: none */
 } OptimSettings;
 
 typedef struct OptimSpan {
     int first, count;               /* parameters of the table */
     ParamGroup group;
+    int muon;                       /* else AdamW */
     int frozen;                     /* left alone; its moments stay 0 */
     int64_t off, n;                 /* in the parameter block, and in m1 */
     int64_t off2, n2;               /* in m2: AdamW n2 = n; Muon n2 = count max(rows, cols) */
@@ -33,6 +36,7 @@ typedef struct OptimSpan {
 typedef struct Optim {
     Model *m;
     OptimGroup group[PG_COUNT];
+    int adamw;                      /* nothing goes by Muon */
     OptimSpan *span; int nspan;
     real *m1, *m2;                  /* device: m1 [m->n] first moments, Muon's momentum among them;
                                        m2 [n2] second moments, per row or column for a matrix */
@@ -51,6 +55,10 @@ int64_t optim_second(const Optim *o, const Param *p, int64_t *n);
 /* One step from m->g, learning rates times lr_mult; Muon's momentum and weight decay as given.
  * Refreshes the compute copies. m->g is spent. */
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd);
+/* Does Muon train p? */
+static inline int optim_muon(int adamw, const Param *p) { return !adamw && p->group == PG_MATRIX; }
+/* min(1, most / (norm + 1e-6)): what a gradient is multiplied by to be no longer than most. */
+double clip_factor(double norm, double most);
 double grad_norm(const Model *m);   /* sqrt of the sum of squares of all gradients; waits */
 double weight_norm(const Model *m); /* the same of the parameters */
 size_t optim_bytes(const Model *m, const OptimSettings *s); /* what optim_new() takes there */

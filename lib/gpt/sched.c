@@ -77,8 +77,8 @@ SchedAt sched_at(const Sched *s, int64_t it)
                                        s->warmdown_ratio, s->final_frac),
                           sched_sft_momentum(it), s->wd };
     double momentum = sched_momentum(it, s->n, 0);
-    if (s->kind == SCHED_COSINE)
-        return (SchedAt){ cosine_lr(it, s->n, s->warmup, s->final_frac), momentum,
+    if (s->kind == SCHED_COSINE || s->kind == SCHED_MINIMIND)
+        return (SchedAt){ cosine_lr(it + (s->kind == SCHED_MINIMIND && it >= s->warmup), s->n, s->warmup, s->final_frac), momentum,
                           sched_weight_decay(it, s->n, s->wd) };
     return (SchedAt){ sched_lr(it, s->n, s->warmup, 0, 1), momentum, s->wd };
 }

@@ -12,10 +12,11 @@ double sched_momentum(int64_t it, int64_t n, double warmdown_ratio);
 double sched_weight_decay(int64_t it, int64_t n, double wd);        /* wd/2 (1 + cos(pi it / n)) */
 
 /* A run's schedule. nanochat: the three above. cosine: after the warm-up half a cosine from 1 to
- * final_frac at step n; the momentum rises and stays. constant: after the
+ * final_frac at step n; the momentum rises and stays. minimind: the
+ * same one step later, so that the last step has final_frac. constant: after the
  * warm-up 1 and wd; momentum as in cosine. sft: by the part of the data that was taken before the
  * step, per_step for each; see sched_sft_lr(). */
-typedef enum { SCHED_NANOCHAT, SCHED_COSINE, SCHED_CONSTANT, SCHED_SFT } SchedKind;
+typedef enum { SCHED_NANOCHAT, SCHED_COSINE, SCHED_MINIMIND, SCHED_CONSTANT, SCHED_SFT } SchedKind;
 typedef struct Sched {
     SchedKind kind;
     int64_t n, warmup;              /* steps */

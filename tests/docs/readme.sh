@@ -16,7 +16,7 @@ done <commands
 ok "the model is there" "[ -s model/model.safetensors ] && [ -s log.jsonl ]"
 for t in data-fetch bpe-train tok-encode pack-rows gpt-train gpt-eval gpt-sample; do
     ok "$t --help" "$t --help | grep -q '^Usage: $t'"
-    is "$t: its man page has every option" "$t --help | sed -n 's/^ .* --\([a-z][a-z-]*\).*/\1/p; s/^  *--\([a-z][a-z-]*\).*/\1/p' |
+    is "$t: its man page has every option" "$t --help | sed -n 's/^ .* --\([a-z][a-z0-9-]*\).*/\1/p; s/^  *--\([a-z][a-z0-9-]*\).*/\1/p' |
         grep -vxE 'config|quiet|verbose|help|version' | sort -u |
         while read -r o; do grep -qE -e '^\.It Fl.* -'\$o'( |\$)' '$top/$t/$t.1' || echo \$o; done" ""
 done

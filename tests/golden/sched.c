@@ -64,8 +64,11 @@ static Config config_of(const Json *args, const Json *def, int depth, int V)
 
 static void groups(const Json *row, const Json *def, const AutoSizes *a, int C)
 {
-    OptimSettings s = { num(def, "embedding_lr"), num(def, "unembedding_lr"), num(def, "matrix_lr"),
-                        num(def, "scalar_lr"), a->batch_lr_scale, 1, a->weight_decay_scaled, 0 };
+    OptimSettings s = { .embedding_lr = num(def, "embedding_lr"),
+                        .unembedding_lr = num(def, "unembedding_lr"),
+                        .matrix_lr = num(def, "matrix_lr"), .scalar_lr = num(def, "scalar_lr"),
+                        .batch_scale = a->batch_lr_scale, .lr_scale = 1,
+                        .weight_decay = a->weight_decay_scaled };
     OptimGroup g[PG_COUNT];
     optim_groups(g, &s, C);
     static const ParamGroup order[] = { PG_LM_HEAD, PG_WTE, PG_VALUE_EMBEDS,

@@ -92,7 +92,8 @@ static double scalar_lr = 0.5;
 
 static Optim *new_optim(Model *m)
 {
-    OptimSettings s = { 0.3, 0.008, 0.02, scalar_lr, 1, 1, 0.28, 0 };
+    OptimSettings s = { .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02,
+    .scalar_lr = scalar_lr, .batch_scale = 1, .lr_scale = 1, .weight_decay = 0.28 };
     return optim_new(m, &s);
 }
 

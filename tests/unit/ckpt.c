@@ -40,7 +40,8 @@ static const Ops ops = {
 
 static const Config config = { .family = &nanochat_family, .T = 16, .V = 70, .Vp = 128, .L = 2, .H = 2,
                                .K = 1, .C = 32, .window = "SL" };
-static const OptimSettings settings = { 0.3, 0.008, 0.02, 0.5, 1, 1, 0.28, 0 };
+static const OptimSettings settings = { .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02,
+    .scalar_lr = 0.5, .batch_scale = 1, .lr_scale = 1, .weight_decay = 0.28 };
 static char *root;
 
 typedef struct Run { Model *m; Optim *o; Buf tok; char *state; } Run;

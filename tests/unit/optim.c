@@ -22,7 +22,8 @@ static size_t greedy_tmp(int count, int R, int K)
 
 static const Config config = { .family = &nanochat_family, .T = 16, .V = 70, .Vp = 128, .L = 5, .H = 2,
                                .K = 1, .C = 28, .window = "SL" };
-static const OptimSettings settings = { 0.3, 0.008, 0.02, 0.5, 1, 1, 0.28, 0 };
+static const OptimSettings settings = { .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02,
+    .scalar_lr = 0.5, .batch_scale = 1, .lr_scale = 1, .weight_decay = 0.28 };
 
 static void random_grads(Model *m, int step)
 {

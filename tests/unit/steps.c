@@ -60,7 +60,8 @@ static void look(Run *r)
 
 static void steps(void)
 {
-    static const OptimSettings s = { 0.3, 0.008, 0.02, 0.5, 1, 1, 0.28, 0 };
+    static const OptimSettings s = { .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02,
+    .scalar_lr = 0.5, .batch_scale = 1, .lr_scale = 1, .weight_decay = 0.28 };
     Config c = config_depth(3, 16, 16, T, 50, "SSL");
     Run r = { .ops = ops_cpu(2) };
     int id[N];
