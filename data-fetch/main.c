@@ -2,13 +2,16 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/opt.h"
-#include "base/progress.h"
 #include "data/parquet.h"
+#include "mix.h"
+#include "operand.h"
 #include "range.h"
+#include "sink.h"
 #include "text.h"
 #include "text/docs.h"
 #include "text/utf8.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,6 +23,9 @@ static const char *output = "-", *format = "auto", *split = "blank", *range_text
 static int64_t max_docs;
 static StrList columns;
 static const char *inspect;
+static const char *shuffle, *order = "hash", *tmpdir, *holdout, *holdout_file;
+static int provenance;
+static int64_t mem = 512 << 20;
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
@@ -33,27 +39,36 @@ static const Opt opts[] = {
     OPT_STR(0, "range", &range_text, "START:STOP",
             "only these bytes of a text, or rows of other files; either end as 90% too"),
     OPT_LONG(0, "max-docs", &max_docs, "N", 0, 1e15, "stop after N rows; 0: all"),
+    OPT_FLAG(0, "provenance", &provenance, "add \"_from\" to each row: its file and number there"),
+    OPT_STR(0, "holdout", &holdout, "PERCENT", "so many of the rows go to --holdout-output, by hash"),
+    OPT_STR(0, "holdout-output", &holdout_file, "FILE", "and no others"),
+    OPT_HEAD("Order"),
+    OPT_STR(0, "shuffle", &shuffle, "SEED", "rows of all files in a random order"),
+    OPT_CHOICE(0, "order", &order, "hash|nanochat",
+               "by a hash, for any amount of data; or the very order that nanochat makes"),
+    OPT_LONG('S', "mem", &mem, "SIZE", 1 << 16, 1e15, "memory for sorting"),
+    OPT_STR('T', "tmpdir", &tmpdir, "DIR", "for what exceeds it; default: $TMPDIR, /tmp"),
     OPT_END
 };
 
 static Range range;
-static Out *out;
+static Sink sink = { .line = { .what = "fetching", .unit = "B" } };
+static Mix *mix;                        /* NULL: rows go on as they come */
+static const Operand *source;           /* being read */
+static uint64_t in_source;              /* its rows so far */
 static Buf row, repaired;
-static uint64_t rows, bytes, replaced;
-static Progress line = { .what = "fetching", .unit = "B" };
+static uint64_t replaced;
 
 static bool enough(void)
 {
-    return max_docs > 0 && rows >= (uint64_t)max_docs;
+    return sink_full(&sink) || (!mix && in_source >= source->to);
 }
 
 static void row_write(const char *s, size_t n)
 {
-    out_write(out, s, n);
-    out_write(out, "\n", 1);
-    rows++;
-    bytes += n + 1;
-    progress(&line, bytes);
+    uint64_t i = in_source++;
+    if (mix) mix_add(mix, s, n);
+    else if (i >= source->from && i < source->to) sink_row(&sink, source->path, i, s, n);
 }
 
 static bool text_row(void *arg, const char *s, size_t n)
@@ -251,18 +266,78 @@ static Text text_start(void)
     return t;
 }
 
-static void check_operand(const char *path)
+static void check_operand(const char *path, const char *whole)
 {
     struct stat st;
     if (strcmp(path, "-") != 0 && stat(path, &st) < 0 && errno == ENOENT)
-        die("%s: no such file, and no data set of that name is known", *path ? path : "''");
+        die("%s: no such file, and no data set of that name is known", *whole ? whole : "''");
+}
+
+static bool mixed_row(void *arg, int set, uint64_t index, const char *s, size_t n)
+{
+    const Operand *o = arg;
+    return sink_row(&sink, o[set].path, index, s, n);
+}
+
+static void open_mix(void)
+{
+    char *end;
+    errno = 0;
+    unsigned long long seed = strtoull(shuffle, &end, 10);
+    if (errno || *end || shuffle[0] < '0' || shuffle[0] > '9')
+        die_usage("--shuffle: '%s' is no number", shuffle);
+    if (!tmpdir) tmpdir = getenv("TMPDIR");
+    if (!tmpdir || !*tmpdir) tmpdir = "/tmp";
+    mix = mix_new(strcmp(order, "hash") ? MIX_NANOCHAT : MIX_HASH, seed, (size_t)mem, tmpdir);
+}
+
+static void check_options(void)
+{
+    char *end;
+    if (!shuffle && (opt_given("order") || opt_given("mem") || opt_given("tmpdir")))
+        die_usage("--order, --mem, --tmpdir: only with --shuffle");
+    if (!holdout != !holdout_file) die_usage("--holdout and --holdout-output belong together");
+    if (!holdout) return;
+    if (!strcmp(holdout_file, output) || !strcmp(holdout_file, "-"))
+        die_usage("--holdout-output: a file of its own");
+    sink.part = strtod(holdout, &end) / 100;
+    if (end == holdout || (*end && strcmp(end, "%")) || !(sink.part > 0 && sink.part < 1))
+        die_usage("--holdout: '%s' is not between 0%% and 100%%", holdout);
+}
+
+static void fetch_all(Operand *o, int n, Text *t)
+{
+    for (source = o; source < o + n && !sink_full(&sink); source++) {
+        double whole = shuffle ? 1 : source->times;
+        if (mix) mix_source(mix, source->path, source->times, source->from, source->to);
+        for (; whole > 0 && !sink_full(&sink); whole--) {
+            in_source = 0;
+            fetch(source->path, t);
+        }
+    }
+    if (mix) mix_run(mix, mixed_row, o);
+}
+
+static Operand *operands(int n, char **s)
+{
+    Operand *o = xcalloc((size_t)n + 1, sizeof *o);
+    for (int i = 0; i < n; i++) {
+        o[i] = operand_parse(s[i]);
+        check_operand(o[i].path, s[i]);
+        if (o[i].times != floor(o[i].times) && (!shuffle || strcmp(order, "hash")))
+            die_usage("'%s': a part of a file is taken only by --shuffle with --order hash", s[i]);
+        if (o[i].times > 1 && !strcmp(o[i].path, "-") && !shuffle)
+            die_usage("'%s': stdin can be read once", s[i]);
+    }
+    if (!n) o[0] = operand_parse("-");
+    return o;
 }
 
 static void tell(void)
 {
     Parquet *p = parquet_open(inspect, NULL, 0);
     parquet_describe(p, &row);
-    out = out_open(output, 0);
+    Out *out = out_open(output, 0);
     out_write(out, row.s, row.n);
     out_close(out);
     parquet_close(p);
@@ -271,7 +346,7 @@ static void tell(void)
 
 int main(int argc, char **argv)
 {
-    int n = opt_parse(argc, argv, "[options] [FILE ...]",
+    int n = opt_parse(argc, argv, "[options] [FILE[@START:STOP][*TIMES] ...]",
                       "Turn text or JSON Lines into JSON Lines of documents, one row each.", opts);
     if (!range_parse(range_text, &range))
         die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing",
@@ -281,22 +356,33 @@ int main(int argc, char **argv)
         tell();
         return 0;
     }
+    check_options();
     Text t = text_start();
-    for (int i = 1; i <= n; i++) check_operand(argv[i]);
-    out = out_open(output, 0);
-    for (int i = 1; i <= n && !enough(); i++) fetch(argv[i], &t);
-    if (n == 0) fetch("-", &t);
-    progress_end(&line);
-    if (rows == 0) {
-        out_discard(out);
+    Operand *o = operands(n, argv + 1);
+    if (shuffle) open_mix();
+    sink.provenance = provenance;
+    sink.most = (uint64_t)max_docs;
+    sink.out = out_open(output, 0);
+    if (holdout) sink.held = out_open(holdout_file, 0);
+    fetch_all(o, n ? n : 1, &t);
+    progress_end(&sink.line);
+    if (sink.rows == 0) {
+        out_discard(sink.out);
+        if (sink.held) out_discard(sink.held);
         const char *where = n == 1 && strcmp(argv[1], "-") ? argv[1] : "stdin";
         die("%s: no documents%s", n > 1 ? "all inputs" : where,
             strcmp(range_text, ":") ? " in this range" : "");
     }
-    out_close(out);
+    if (sink.held) out_close(sink.held);
+    out_close(sink.out);
     note(1, "%llu rows, %llu bytes; %llu empty documents left out, "
-         "%llu invalid UTF-8 sequences replaced", (ull)rows, (ull)bytes, (ull)t.empty,
+         "%llu invalid UTF-8 sequences replaced", (ull)sink.rows, (ull)sink.bytes, (ull)t.empty,
          (ull)replaced);
+    if (holdout) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
+    mix_free(mix);
+    for (int i = 0; i < (n ? n : 1); i++) free(o[i].path);
+    free(o);
+    buf_free(&sink.row);
     text_free(&t);
     buf_free(&row);
     buf_free(&repaired);

@@ -57,7 +57,7 @@ say "Reinforcement: sums told as stories, of which it has seen a handful; its ow
 if command -v jq >/dev/null; then
     cp "$here/../reward/gsm8k.jq" .
     run "awk -v kind=story -v n=2000 -v seed=3 -f world.awk -f talk.awk > prompts.jsonl"
-    run "gpt-train --init chat --rl prompts.jsonl --reward 'jq -rnf gsm8k.jq' --max-tokens 32 --examples 8 --steps 40 \
+    run "gpt-train --init chat --rl prompts.jsonl --reward 'jq -rnf gsm8k.jq' --max-tokens 32 --examples 8 --lr-scale 0.2 --steps 40 \
 --val story.jsonl --eval-every 10 -o rl > rl.jsonl"
     run "gpt-eval -m rl -n 64 chat$held > rl-eval.jsonl"
 else

@@ -20,7 +20,7 @@ for s in $seeds; do
     tok-encode -q -t ../world.tok --chat talk.jsonl | pack-rows -q --sft -T 128 -o talk
     gpt-train -q -s "$s" --sft --init ../model --train 'talk-*.rows' --epochs 2 -o "sft$s" >"sft$s.jsonl"
     begin=$(date +%s)
-    gpt-train -q -s "$s" --init "sft$s" --rl prompts.jsonl --reward "jq -rnf '$here/reward/gsm8k.jq'" --max-tokens 32 \
+    gpt-train -q -s "$s" --init "sft$s" --rl prompts.jsonl --reward "jq -rnf '$here/reward/gsm8k.jq'" --max-tokens 32 --lr-scale 0.2 \
         --examples 8 --steps 60 --val held.jsonl --eval-prompts 100 --eval-every 10 -o "rl$s" >"rl$s.jsonl"
     end=$(date +%s)
     echo "seed $s, $(grep -c '####' talk.jsonl) stories in fine-tuning: $(accuracy "sft$s") before, $(accuracy "rl$s") after $((end - begin)) s"
