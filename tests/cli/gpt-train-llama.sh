@@ -72,7 +72,7 @@ ok "a second run from its weights" "gpt-train -q -j 1 --init $dir/a --optimizer 
 ok "its bits per byte" "gpt-eval -q -m $dir/a bpb $dir/a.rows"
 ok "it talks" "gpt-sample -q -m $dir/a -p 'line' -n 8 --temperature 0"
 for c in tutorial minimind minimind-moe; do
-    [ $c = tutorial ] && more="--epochs 1" || more=
+    more="--epochs 1"
     ok "share/configs/$c.conf is sound" "gpt-train --dry-run -c $top/share/configs/$c.conf -t $dir/a.tok --train $dir/a.rows $more"
 done
 finish

@@ -1,0 +1,206 @@
+/* The Llama family without golden files: gradients against differences of the loss, the cache
+ * against the whole, documents, config.json there and back. Also as double (REAL_F64). */
+#include "base/err.h"
+#include "base/rng.h"
+#include "gpt/decode.h"
+#include "gpt/llama.h"
+#include "tap.h"
+#include <math.h>
+#include <string.h>
+
+static const Ops *ops;
+enum { B = 2, T = 9, N = B * T, V = 23 };
+static int ids[N], tgt[N];
+
+static Config small(int experts, int qk_norm, int tied)
+{
+    Config c = { .family = &llama_family, .T = 16, .V = V, .Vp = V, .L = 2, .H = 4, .K = 2,
+                 .C = 12, .D = 6 };
+    c.llama = (LlamaConfig){ .F = 20, .E = experts, .top = experts ? 2 : 0,
+                             .Fe = experts ? 8 : 0, .qk_norm = qk_norm, .tied = tied,
+                             .norm_top = 1, .eps = 1e-5, .theta = 100, .aux = 0.5, .init = 0.3 };
+    c.llama.yarn = (struct Yarn){ .original = 4, .factor = 3, .fast = 2, .slow = 0.5,
+                                  .attention = 1.1 };
+    return c;
+}
+
+static Model *make(const Config *c)
+{
+    Model *m = model_new(ops, c, 1);
+    model_init(m, 5);
+    for (int i = 0; i < m->nparam; i++) {
+        Param *p = &m->param[i];
+        if (p->group != PG_NORM) continue;
+        real *x = xcalloc((size_t)p->n, sizeof *x);
+        for (int64_t k = 0; k < p->n; k++) x[k] = (real)(1 + 0.3 * sin((double)(7 * i + k)));
+        model_set(m, p, x);
+        free(x);
+    }
+    model_refresh(m);
+    return m;
+}
+
+/* the objective: mean loss and, with experts, the auxiliary loss */
+static double objective(Model *m, Tape *t, int backward)
+{
+    real loss[N];
+    double sum = 0;
+    tape_reset(t);
+    t->on = 1;
+    Var *x = model_forward(m, t, ids, B, T, NULL);
+    model_loss(m, t, x, tgt, NULL, N, loss, backward ? 1.0 / N : 0);
+    if (backward) tape_backward(t);
+    for (int i = 0; i < N; i++) sum += (double)loss[i] / N;
+    for (int i = 0; m->aux && i < m->cfg.L; i++) sum += m->cfg.llama.aux * (double)m->aux[i];
+    return sum;
+}
+
+/* Two elements of every tensor, with doubles: the steps that floats need change the routing. */
+static void check_gradients(const char *name, const Config *c)
+{
+    Model *m = make(c);
+    Tape t;
+    tape_init(&t, ops);
+    const double h = 1e-5;
+    double worst = 0;
+    const char *at = "";
+    model_zero_grad(m);
+    objective(m, &t, 1);
+    for (int i = 0; sizeof(real) == 8 && i < m->nparam; i++)
+        for (int k = 0; k < 2; k++) {
+            const Param *p = &m->param[i];
+            real *w = m->w + p->off + (k ? p->n / 2 : 0), was = *w;
+            double got = (double)m->g[p->off + (k ? p->n / 2 : 0)];
+            *w = was + (real)h;
+            double up = objective(m, &t, 0);
+            *w = was - (real)h;
+            double e = fabs((up - objective(m, &t, 0)) / (2 * h) - got);
+            *w = was;
+            if (!(e <= worst)) worst = e, at = p->name;
+        }
+    if (sizeof(real) == 8)
+        ok(worst <= 1e-8, "%s: gradients off by at most %.1e, at %s", name, worst, at);
+
+    real *g = xcalloc((size_t)m->n, sizeof *g);
+    memcpy(g, m->g, (size_t)m->n * sizeof *g);
+    model_zero_grad(m);
+    t.recompute = 1;
+    objective(m, &t, 1);
+    ok(!memcmp(g, m->g, (size_t)m->n * sizeof *g), "%s: recomputed, the same bits", name);
+    free(g);
+    tape_free(&t);
+    model_free(m);
+}
+
+static double far(const real *a, const real *b, int n)
+{
+    double d = 0;
+    for (int i = 0; i < n; i++) d = fmax(d, fabs((double)a[i] - (double)b[i]));
+    return d;
+}
+
+/* The last position's logits: at once, and from a cache fed in chunks. */
+static void check_cache(const char *name, const Config *c)
+{
+    Model *m = make(c);
+    Tape t;
+    tape_init(&t, ops);
+    Cache *k = cache_new(m, B, T);
+    static const int chunk[] = { 4, 1, 3, 1 };
+    real got[B * V], want[B * V];
+    int rows[B], from = 0;
+    for (size_t i = 0; i < sizeof chunk / sizeof *chunk; from += chunk[i++]) {
+        int part[N];
+        for (int b = 0; b < B; b++)
+            memcpy(part + b * chunk[i], ids + b * T + from, (size_t)chunk[i] * sizeof *part);
+        cache_feed(k, &t, part, chunk[i], got);
+    }
+    tape_reset(&t);
+    for (int b = 0; b < B; b++) rows[b] = b * T + T - 1;
+    memcpy(want, model_logits(m, &t, model_forward(m, &t, ids, B, T, NULL), rows, B), sizeof want);
+    ok(from == T && far(got, want, B * V) <= (sizeof(real) == 8 ? 1e-12 : 1e-5),
+       "%s: cached logits off by %.1e", name, far(got, want, B * V));
+    cache_free(k);
+    tape_free(&t);
+    model_free(m);
+}
+
+/* A document's logits are those of the document alone. */
+static void check_documents(const char *name, const Config *c)
+{
+    enum { CUT = 4 };
+    Model *m = make(c);
+    Tape t;
+    tape_init(&t, ops);
+    int doc[T], last = T - 1, last_alone = T - CUT - 1;
+    real got[V], want[V];
+    for (int i = 0; i < T; i++) doc[i] = i < CUT ? 0 : CUT;
+    memcpy(got, model_logits(m, &t, model_forward_docs(m, &t, ids, doc, 1, T), &last, 1),
+           sizeof got);
+    tape_reset(&t);
+    memcpy(want, model_logits(m, &t, model_forward(m, &t, ids + CUT, 1, T - CUT, NULL),
+                              &last_alone, 1), sizeof want);
+    ok(far(got, want, V) <= (sizeof(real) == 8 ? 1e-12 : 1e-5), "%s: a document off by %.1e", name,
+       far(got, want, V));
+    tape_free(&t);
+    model_free(m);
+}
+
+/* config.json there and back */
+static void check_json(const char *name, const Config *c)
+{
+    Arena a = { 0 };
+    Buf one = { 0 }, two = { 0 };
+    const char *err = NULL;
+    size_t at;
+    Config d;
+    config_json(c, &one);
+    Json *j = json_parse(&a, one.s, one.n, &err, &at);
+    const char *bad = j ? config_parse(&d, j) : err;
+    if (!bad) config_json(&d, &two);
+    ok(!bad && one.n == two.n && !memcmp(one.s, two.s, one.n) &&
+           config_params(c, -1) == config_params(&d, -1),
+       "%s: config.json there and back%s%s", name, bad ? ": " : "", bad ? bad : "");
+    buf_free(&one), buf_free(&two);
+    arena_free(&a);
+}
+
+static void freeze_one(void *m)
+{
+    Tape t;
+    tape_init(&t, ops);
+    model_freeze(m, "*.0.mlp.experts.1.up_proj.*");
+    objective(m, &t, 0);
+    _exit(0);
+}
+
+int main(void)
+{
+    ops = ops_cpu(1);
+    Rng r;
+    rng_init(&r, 1, 2);
+    for (int i = 0; i < N; i++) ids[i] = (int)(rng_uniform(&r) * V);
+    for (int i = 0; i < N; i++) tgt[i] = (int)(rng_uniform(&r) * V);
+    static const char *const name[] = { "dense", "dense, QK norm, tied", "experts", "experts, tied" };
+    for (int i = 0; i < 4; i++) {
+        Config c = small(i < 2 ? 0 : 4, i > 0, i % 2);
+        check_gradients(name[i], &c);
+        check_cache(name[i], &c);
+        check_documents(name[i], &c);
+        check_json(name[i], &c);
+    }
+    Config c;
+    ok(llama_preset(&c, "tutorial") && config_params(&c, -1) == 28334592, "tutorial");
+    check_json("tutorial", &c);
+    ok(llama_preset(&c, "minimind") && config_params(&c, -1) == 63912192, "minimind");
+    check_json("minimind", &c);
+    ok(llama_preset(&c, "minimind-moe") && config_params(&c, -1) == 198416640 &&
+           config_active_params(&c) == 63936768, "minimind-moe");
+    check_json("minimind-moe", &c);
+    ok(!llama_preset(&c, "minimind-x") && !llama_preset(&c, "mini"), "others are none");
+    c = small(4, 1, 0);
+    Model *m = make(&c);
+    ok(dies(1, "a part of its layer's experts", freeze_one, m), "a part of a layer's experts frozen");
+    model_free(m);
+    return done();
+}
