@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 static const char *model_dir, *file, *output = "-", *device = "auto", *dtype = "auto";
-static StrList texts, stops;
+static StrList texts, stops, stop_texts;
 static Settings set = {
-    .max_tokens = 256, .samples = 1, .top_k = 50, .temperature = 1.0, .seed = 42
+    .max_tokens = 256, .samples = 1, .top_k = 50, .temperature = 1.0, .seed = 42, .top_p = 1,
+    .penalty = 1
 };
-static int batch = 16, threads, json, jsonl, want_ids, no_bos, echo, ema;
+static int beam, score;
+static double length_penalty;
+static int batch = 16, threads, json, jsonl, want_ids, want_logprobs, no_bos, echo, ema;
 static const char *system_text, *template = "nanochat", *tool;
 static int chat, chat_jsonl, no_tools, strict;
 
@@ -41,9 +44,22 @@ static const Opt opts[] = {
     OPT_FLOAT(0, "temperature", &set.temperature, "X", 0, DBL_MAX, "0: always the likeliest token"),
     OPT_INT(0, "top-k", &set.top_k, "K", 0, SETTING_MAX,
             "draw among the K likeliest; 0: among all"),
+    OPT_FLOAT(0, "top-p", &set.top_p, "P", 0, 1,
+              "draw among the likeliest whose probabilities reach P; 1: among all"),
+    OPT_FLOAT(0, "min-p", &set.min_p, "P", 0, 1,
+              "draw no token less likely than P times the likeliest"),
+    OPT_FLOAT(0, "repetition-penalty", &set.penalty, "R", PENALTY_MIN, PENALTY_MAX,
+              "make tokens that were there already less likely; 1: do not"),
     OPT_LONG('s', "seed", &set.seed, "N", 0, 0x1p53, "same seed, same samples"),
+    OPT_INT(0, "beam", &beam, "N", 1, 1024,
+            "beam search with N beams in place of drawing; --samples: that many of the best"),
+    OPT_FLOAT(0, "length-penalty", &length_penalty, "A", -10, 10,
+              "with --beam: sums of log-probabilities are divided by length^A"),
+    OPT_FLAG(0, "score", &score, "generate nothing: print the prompts' own log-probabilities"),
     OPT_LIST(0, "stop-token", &stops, "TOKEN",
              "also end at TOKEN, a special token or text that is one token"),
+    OPT_LIST(0, "stop", &stop_texts, "TEXT",
+             "also end before TEXT, which is not printed; may be repeated"),
     OPT_INT(0, "batch", &batch, "N", 1, 65536,
             "decode at most N samples at once (memory, not results)"),
     OPT_HEAD("Output"),
@@ -51,6 +67,7 @@ static const Opt opts[] = {
     OPT_FLAG(0, "echo", &echo, "print the prompt before each sample"),
     OPT_FLAG(0, "json", &json, "one JSON object per sample"),
     OPT_FLAG(0, "ids", &want_ids, "with the token ids; implies --json"),
+    OPT_FLAG(0, "logprobs", &want_logprobs, "with the tokens' log-probabilities; implies --json"),
     OPT_HEAD("Machine"),
     OPT_STR('d', "device", &device, "DEVICE", "auto, cpu, cuda or cuda:N"),
     OPT_CHOICE(0, "dtype", &dtype, "auto|fp32|bf16", "number type of activations"),
@@ -68,8 +85,23 @@ static void check_chat(void)
     if (no_tools && tool) die_usage("--tool and --no-tools cannot be combined");
     if ((chat || chat_jsonl) && (texts.n || jsonl || no_bos || echo))
         die_usage("-p, --jsonl-in, --no-bos and --echo are not for conversations");
-    if (chat && (file || json || want_ids || set.samples != 1))
-        die_usage("-f, --json, --ids and --samples are not for --chat");
+    if ((chat || chat_jsonl) && stop_texts.n)
+        die_usage("--stop is not for conversations, where --stop-token is");
+    if (chat && (file || json || want_ids || want_logprobs || set.samples != 1))
+        die_usage("-f, --json, --ids, --logprobs and --samples are not for --chat");
+}
+
+static void check_search(void)
+{
+    static const char *const draws[] = { "temperature", "top-k", "top-p", "min-p", "seed" };
+    bool talks = chat || chat_jsonl;
+    if (opt_given("length-penalty") && !beam) die_usage("--length-penalty goes with --beam");
+    if (beam && score) die_usage("--beam and --score cannot be combined");
+    if (talks && (beam || score)) die_usage("--beam and --score are not for conversations");
+    for (size_t i = 0; beam && i < sizeof draws / sizeof *draws; i++)
+        if (opt_given(draws[i])) die_usage("--beam draws nothing: --%s has no meaning", draws[i]);
+    if (score && (echo || stop_texts.n || set.samples != 1))
+        die_usage("--score generates nothing: --echo, --stop and --samples have no meaning");
 }
 
 static void check_model(int operands, char **argv)
@@ -83,7 +115,7 @@ static Prompts *open_prompts(void)
 {
     if (texts.n && file) die_usage("-p and -f cannot be combined");
     if (texts.n && jsonl) die_usage("-p and --jsonl-in cannot be combined");
-    json = json || jsonl || want_ids || chat_jsonl;
+    json = json || jsonl || want_ids || want_logprobs || chat_jsonl;
     if (echo && json) die_usage("--echo is for text: JSON has the prompt");
     if (texts.n) return prompts_texts(&texts);
     if (file && !jsonl && !chat_jsonl) return prompts_file(file);
@@ -106,7 +138,7 @@ static void encode(Session *s, const Prompt *p, Ids *ids)
         warn("%s: not valid UTF-8: %llu replacement characters put in", p->where,
              (unsigned long long)bad);
     if (ids->n == 0) die("%s: an empty prompt needs <|bos|>: omit --no-bos", p->where);
-    if (ids->n > (size_t)T)
+    if (ids->n > (size_t)T + (score != 0))      /* nothing follows the last one of a score's */
         die("%s: the prompt is %zu tokens%s, but the context of %s is %d: shorten the prompt",
             p->where, ids->n, no_bos ? "" : " with <|bos|>", model_dir, T);
 }
@@ -131,16 +163,37 @@ static void render(Session *s, Talk *talk, Prompt *p)
              p->dropped == 1 ? " is" : "s are");
 }
 
+/* Print what the model says of the prompt's tokens, but for the first, which nothing is before. */
+static void print_score(Session *s, Writer *w, const Prompt *p, const Ids *ids)
+{
+    int n = (int)ids->n;
+    real *lp = xreallocarray(NULL, (size_t)n, sizeof *lp);
+    if (n > 1) gen_score(s->gen, (const int *)ids->id, n, lp);
+    writer_prompt(w, p, n, 1);
+    writer_score(w, ids, lp);
+    free(lp);
+}
+
 static void sample(Session *s, Writer *w, Talk *talk, Ids *ids, Prompt *p)
 {
     const uint32_t *id;
     size_t n;
     if (p->messages) render(s, talk, p), id = chatids(&talk->ids), n = talk->ids.ids.n;
     else encode(s, p, ids), id = ids->id, n = ids->n;
+    if (score) {
+        print_score(s, w, p, ids);
+        return;
+    }
+    if (beam && p->set.samples > beam)
+        die("%s: %d samples of %d beams: give --beam %d", p->where, p->set.samples, beam,
+            p->set.samples);
     GenJob job = session_job(s, id, n, &p->set);
     job.token = writer_token, job.end = writer_end, job.arg = w;
+    if (stop_texts.n) job.enough = writer_enough;
+    if (want_logprobs) job.logprob = writer_logprob;
     writer_prompt(w, p, (int)n, p->set.samples < batch ? p->set.samples : batch);
-    gen_run(s->gen, &job);
+    if (beam) gen_beam(s->gen, &job, beam, length_penalty);
+    else gen_run(s->gen, &job);
 }
 
 static double per_second(int64_t n, double t) { return t > 0 ? (double)n / t : 0; }
@@ -149,8 +202,10 @@ static void sample_all(Session *s, Prompts *prompts)
 {
     Out *out = out_open(output, 0);
     Writer *w = writer_new(out, s->tok, s->chat,
-                           (json ? W_JSON : 0) | (want_ids ? W_IDS : 0) | (echo ? W_ECHO : 0),
+                           (json ? W_JSON : 0) | (want_ids ? W_IDS : 0) | (echo ? W_ECHO : 0) |
+                           (want_logprobs ? W_LOGPROBS : 0),
                            strcmp(output, "-") == 0 && isatty(1));
+    writer_stops(w, &stop_texts);
     Talk talk = { .chat = s->chat };
     Ids ids = {0};
     Prompt p;
@@ -176,6 +231,9 @@ int main(int argc, char **argv)
                       opts);
     check_model(n, argv);
     check_chat();
+    check_search();
+    for (int i = 0; i < stop_texts.n; i++)
+        if (!*stop_texts.s[i]) die_usage("--stop '': an empty text is everywhere");
     Prompts *prompts = chat ? NULL : open_prompts();
     Session s = { .batch = batch };
     session_open(&s, model_dir, ema ? CKPT_EMA : 0, ops_open(device, dtype, threads));

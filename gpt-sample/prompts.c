@@ -1,6 +1,6 @@
 /* prompts.c -- see prompts.h. */
 #include "prompts.h"
-#include <math.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,18 +61,29 @@ static void whole_number(const Prompts *p, const Json *row, const char *key, int
     *to = (int)x;
 }
 
+static void number(const Prompts *p, const Json *row, const char *key, double lo, double hi,
+                   double *to)
+{
+    const Json *j = json_get(row, key);
+    if (!j) return;
+    if (j->kind != J_NUM || !(j->num >= lo) || !(j->num <= hi)) {
+        if (hi == DBL_MAX) die("%s: \"%s\" is not a number from %g up", p->where.s, key, lo);
+        die("%s: \"%s\" is not a number from %g to %g", p->where.s, key, lo, hi);
+    }
+    *to = j->num;
+}
+
 static void row_settings(const Prompts *p, const Json *row, Settings *s)
 {
     whole_number(p, row, "max_tokens", 0, &s->max_tokens);
     whole_number(p, row, "samples", 1, &s->samples);
     whole_number(p, row, "top_k", 0, &s->top_k);
-    const Json *j = json_get(row, "temperature");
+    number(p, row, "temperature", 0, DBL_MAX, &s->temperature);
+    number(p, row, "top_p", 0, 1, &s->top_p);
+    number(p, row, "min_p", 0, 1, &s->min_p);
+    number(p, row, "repetition_penalty", PENALTY_MIN, PENALTY_MAX, &s->penalty);
+    const Json *j = json_get(row, "seed");
     if (j) {
-        if (j->kind != J_NUM || !(j->num >= 0) || isinf(j->num))
-            die("%s: \"temperature\" is not a number from 0 up", p->where.s);
-        s->temperature = j->num;
-    }
-    if ((j = json_get(row, "seed"))) {
         if (!json_int(j, &s->seed) || s->seed < 0)
             die("%s: \"seed\" is not a whole number from 0 up", p->where.s);
         s->own_seed = 1;

@@ -8,10 +8,12 @@
 #include "base/opt.h"
 
 enum { SETTING_MAX = 1 << 30 };     /* of the whole numbers */
+#define PENALTY_MIN 0.001           /* of repetitions */
+#define PENALTY_MAX 1000
 
 typedef struct Settings {
     int max_tokens, samples, top_k;
-    double temperature;
+    double temperature, top_p, min_p, penalty;
     int64_t seed;
     int own_seed;                   /* the line named its seed */
 } Settings;

@@ -1,5 +1,6 @@
 /* session.c -- see session.h. */
 #include "session.h"
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,11 @@ GenJob session_job(Session *s, const uint32_t *id, size_t n, const Settings *set
     return (GenJob){
         .model = s->dir, .prompt = (const int *)id, .n = (int)n,    /* ids are below 2^31 */
         .samples = set->samples, .max_tokens = set->max_tokens, .batch = s->batch,
-        .pick = { .temperature = set->temperature, .top_k = set->top_k },
+        .pick = {
+            .temperature = set->temperature, .top_k = set->top_k, .min_p = set->min_p,
+            .top_p = set->top_p > 0 ? set->top_p : DBL_MIN,     /* 0 is the likeliest alone */
+            .penalty = set->penalty,
+        },
         .seed = (uint64_t)set->seed, .stream = stream_of(s, id, n, set), .stop = s->stop,
         .tool = s->tools ? &s->tool : NULL,
     };

@@ -5,6 +5,7 @@
  * terminal an incomplete UTF-8 character waits for its end. Every piece is flushed. */
 #ifndef GPT_SAMPLE_WRITER_H
 #define GPT_SAMPLE_WRITER_H
+#include "ops/ops.h"
 #include "prompts.h"
 #include "text/chat.h"
 
@@ -14,14 +15,22 @@ void write_text(Out *o, Buf *text, int hold);
 
 typedef struct Writer Writer;
 
-enum { W_JSON = 1, W_IDS = 2, W_ECHO = 4 };     /* JSON; with "ids"; text after its prompt */
+/* JSON; with "ids"; text after its prompt; with "logprobs" */
+enum { W_JSON = 1, W_IDS = 2, W_ECHO = 4, W_LOGPROBS = 8 };
 /* chat: objects are messages of the assistant, with the parts that this template knows; or NULL. */
 Writer *writer_new(Out *out, const Tok *tok, Chat *chat, int flags, int terminal);
 void writer_free(Writer *w);
+/* A sample's text ends before the first of these, none of them empty, wherever tokens begin and
+ * end: what may be the beginning of one waits. */
+void writer_stops(Writer *w, const StrList *texts);
 /* The samples that follow belong to p, which has n tokens; at most `open` are unfinished
  * at once. */
 void writer_prompt(Writer *w, const Prompt *p, int n, int open);
 void writer_token(void *w, int sample, int id);         /* the callbacks of a GenJob */
 void writer_end(void *w, int sample, int id);
+/* A line for a prompt with --score: lp [ids.n - 1] of ids 1 .. n-1. */
+void writer_score(Writer *w, const Ids *ids, const real *lp);
+void writer_logprob(void *w, int sample, double lp);
+bool writer_enough(void *w, int sample);                /* its text has come to a stop */
 
 #endif

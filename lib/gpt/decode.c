@@ -2,7 +2,9 @@
 #include "gpt/decode.h"
 #include "base/io.h"
 #include "base/progress.h"
+#include "gpt/beam.h"
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,14 +136,20 @@ void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
 
 enum { PREFILL = 512 };             /* tokens of a prompt fed at once: bounds the activations */
 
-typedef struct Row { int sample, dead; Rng rng; ToolRow tool; } Row;
+typedef struct Row {
+    int sample, dead;
+    Rng rng;
+    ToolRow tool;
+    unsigned char *seen;            /* [V]: ids of the prompt and the sample; NULL: not needed */
+} Row;
 
 Gen *gen_new(Model *m)
 {
     Gen *g = xcalloc(1, sizeof *g);
     g->m = m;
     tape_init(&g->tape, m->ops);
-    g->tmp = xreallocarray(NULL, (size_t)m->cfg.V, sizeof *g->tmp);
+    g->tmp = xreallocarray(NULL, size_mul(2, (size_t)m->cfg.V), sizeof *g->tmp);
+    g->raw = xreallocarray(NULL, (size_t)m->cfg.V, sizeof *g->raw);
     return g;
 }
 
@@ -154,6 +162,7 @@ void gen_free(Gen *g)
     ids_free(&g->held);
     free(g->logits);
     free(g->tmp);
+    free(g->raw);
     free(g);
 }
 
@@ -211,21 +220,38 @@ static bool prefill(Gen *g, const GenJob *j, int more, real *logits)
     return i == j->n;
 }
 
-static Row row_begin(const GenJob *j, int sample)
+static bool penalized(const GenJob *j) { return j->pick.penalty > 0 && j->pick.penalty != 1; }
+
+/* [V]: 1 for the ids of the prompt. */
+static unsigned char *prompt_ids(const GenJob *j, int V)
+{
+    unsigned char *seen = xcalloc((size_t)V, 1);
+    for (int i = 0; i < j->n; i++) seen[j->prompt[i]] = 1;
+    return seen;
+}
+
+static Row row_begin(const Gen *g, const GenJob *j, int sample)
 {
     uint64_t key[2] = { j->stream, (uint64_t)sample };
     Row r = { .sample = sample };
+    if (penalized(j)) r.seen = prompt_ids(j, g->m->cfg.V);
     rng_init(&r.rng, j->seed, xxh3(key, sizeof key));
     return r;
 }
 
+static _Noreturn void not_finite(const GenJob *j, int made)
+{
+    die("%s: the model's logits are not finite (token %d after a prompt of %d): its weights are "
+        "damaged or its training diverged", j->model, made + 1, j->n);
+}
+
 static int draw(Gen *g, const GenJob *j, Row *r, real *logits, int made)
 {
+    if (j->logprob) memcpy(g->raw, logits, (size_t)g->m->cfg.V * sizeof *logits);
     if (j->logits) j->logits(j->arg, r->sample, made, logits);
+    if (r->seen) pick_penalize(logits, g->m->cfg.V, r->seen, j->pick.penalty);
     int id = pick(&j->pick, logits, g->m->cfg.V, &r->rng, g->tmp);
-    if (id < 0)
-        die("%s: the model's logits are not finite (token %d after a prompt of %d): its "
-            "weights are damaged or its training diverged", j->model, made + 1, j->n);
+    if (id < 0) not_finite(j, made);
     return id;
 }
 
@@ -236,10 +262,14 @@ static int step(Gen *g, const GenJob *j, Row *r, real *logits, int made, int roo
     bool forced = toolrow_forced(&r->tool, &id);
     if (!forced) id = draw(g, j, r, logits, made);
     g->new_tokens++;
+    if (r->seen) r->seen[id] = 1;
     bool stop = !forced && j->stop && j->stop[id];
+    if (!stop && j->logprob)
+        j->logprob(j->arg, r->sample, forced ? NAN : pick_logprob(g->raw, g->m->cfg.V, id));
     if (!stop) (forced && j->forced ? j->forced : j->token)(j->arg, r->sample, id);
     if (!stop && j->tool) toolrow_take(j->tool, &r->tool, id);
-    r->dead = stop || made + 1 == room || cancelled(j);
+    r->dead = stop || made + 1 == room || cancelled(j) ||
+              (j->enough && j->enough(j->arg, r->sample));
     if (r->dead) j->end(j->arg, r->sample, stop ? id : -1);
     return id;
 }
@@ -250,6 +280,7 @@ static int bury(Cache *c, Row *row, int *ids, int n)
     for (int r = 0; r < n;) {
         if (!row[r].dead) { r++; continue; }
         toolrow_free(&row[r].tool);
+        free(row[r].seen);
         if (r == --n) break;
         row[r] = row[n];
         ids[r] = ids[n];
@@ -268,7 +299,7 @@ static void run_batch(Gen *g, const GenJob *j, int first, int n, int room, const
     Row *row = xcalloc((size_t)n, sizeof *row);
     int *ids = xcalloc((size_t)n, sizeof *ids);
     for (int r = 0; r < n; r++) {
-        row[r] = row_begin(j, first + r);
+        row[r] = row_begin(g, j, first + r);
         if (c != g->one) cache_copy_row(c, r, g->one, 0);
         memcpy(g->logits + (size_t)r * V, first_l, V * sizeof *first_l);
     }
@@ -291,19 +322,25 @@ static void end_all(const GenJob *j)
     for (int s = 0; s < j->samples; s++) j->end(j->arg, s, -1);
 }
 
-void gen_run(Gen *g, const GenJob *j)
+/* How many tokens a sample may have. */
+static int room_of(const Gen *g, const GenJob *j)
 {
     const Config *f = &g->m->cfg;
-    assert(j->n > 0 && j->n <= f->T && j->samples > 0 && j->batch > 0 && j->max_tokens >= 0);
-    assert(!j->keep || j->samples == 1);
+    assert(j->n > 0 && j->n <= f->T && j->samples > 0 && j->max_tokens >= 0);
     for (int i = 0; i < j->n; i++) assert(j->prompt[i] >= 0 && j->prompt[i] < f->V);
-    int room = f->T - j->n < j->max_tokens ? f->T - j->n : j->max_tokens;
+    return f->T - j->n < j->max_tokens ? f->T - j->n : j->max_tokens;
+}
+
+void gen_run(Gen *g, const GenJob *j)
+{
+    assert(j->batch > 0 && (!j->keep || j->samples == 1));
+    int room = room_of(g, j);
     if (room == 0) {
         end_all(j);
         return;
     }
     int most = j->samples < j->batch ? j->samples : j->batch;
-    size_t V = (size_t)f->V;
+    size_t V = (size_t)g->m->cfg.V;
     g->logits = xreallocarray(g->logits, size_mul((size_t)most + 1, V), sizeof *g->logits);
     real *first_l = g->logits + (size_t)most * V;      /* kept until the last batch */
     if (!prefill(g, j, j->keep ? room - 1 : 0, first_l)) {
@@ -315,4 +352,122 @@ void gen_run(Gen *g, const GenJob *j)
         run_batch(g, j, s, n, room, first_l);
         if (n < most) break;                            /* and s + most may not fit an int */
     }
+}
+
+/* ---- beam search ------------------------------------------------------------ */
+
+/* After a step: live hypothesis i, in order, gets row i of the cache, copied from the row of the
+ * hypothesis it goes on from. old[]: rows of those before. In place: row r < n is written only if
+ * no live one goes on from it; row[]: what each got, rows [0,n) in some order; -1: ended. */
+static void regroup(Cache *c, const Beam *b, const int *old, int *row)
+{
+    int n = beam_live(b), next = 0;
+    unsigned char *taken = xcalloc((size_t)n + 1, 1);
+    for (int i = 0; i < b->n; i++) {
+        int r = b->h[i].ended ? -1 : old[b->h[i].from];
+        row[i] = r >= 0 && r < n && !taken[r] ? r : -1;
+        if (row[i] >= 0) taken[r] = 1;
+    }
+    for (int i = 0; i < b->n; i++) {
+        if (b->h[i].ended || row[i] >= 0) continue;
+        while (taken[next]) next++;
+        cache_copy_row(c, next, c, old[b->h[i].from]);
+        row[i] = next++;
+    }
+    free(taken);
+}
+
+/* The logits [rows][V] that the cache gave, in the order of the hypotheses, in sorted. */
+static void gather(const GenJob *j, const Beam *b, const int *row, const real *logits, real *sorted)
+{
+    size_t V = (size_t)b->V;
+    for (int i = 0; i < b->n; i++) {
+        if (b->h[i].ended) continue;
+        memcpy(sorted, logits + (size_t)row[i] * V, V * sizeof *sorted);
+        if (penalized(j)) {
+            unsigned char *seen = prompt_ids(j, b->V);
+            for (int t = 0; t < b->h[i].n; t++) seen[b->h[i].token[t].id] = 1;
+            pick_penalize(sorted, b->V, seen, j->pick.penalty);
+            free(seen);
+        }
+        sorted += V;
+    }
+}
+
+static void search(Gen *g, const GenJob *j, Beam *b, int room, real *logits, real *sorted)
+{
+    Cache *c = g->many = fit(g, g->many, b->width, j->n + room - 1);
+    int *row = xcalloc((size_t)b->width, sizeof *row), *old = xcalloc((size_t)b->width, sizeof *old);
+    int *ids = xcalloc((size_t)b->width, sizeof *ids);
+    cache_copy_row(c, 0, g->one, 0);
+    for (int made = 0;; made++) {
+        gather(j, b, row, logits, sorted);
+        g->new_tokens += beam_live(b);
+        if (!beam_step(b, sorted, j->stop)) not_finite(j, made);
+        if (made + 1 == room || beam_settled(b, j->samples, room) || cancelled(j)) break;
+        memcpy(old, row, (size_t)b->width * sizeof *old);
+        regroup(c, b, old, row);
+        for (int i = 0; i < b->n; i++)
+            if (row[i] >= 0) ids[row[i]] = b->h[i].token[made].id;
+        cache_rows(c, beam_live(b));
+        cache_feed(c, &g->tape, ids, 1, logits);
+    }
+    free(row), free(old), free(ids);
+}
+
+/* Hypothesis h as sample s. */
+static void tell(const GenJob *j, int s, const Hyp *h)
+{
+    bool stopped = false;
+    int n = h->n - h->ended;
+    for (int t = 0; t < n && !stopped; t++) {
+        if (j->logprob) j->logprob(j->arg, s, h->token[t].lp);
+        j->token(j->arg, s, h->token[t].id);
+        stopped = j->enough && j->enough(j->arg, s);
+    }
+    j->end(j->arg, s, h->ended && !stopped ? h->token[n].id : -1);
+}
+
+void gen_beam(Gen *g, const GenJob *j, int width, double alpha)
+{
+    assert(width >= j->samples);
+    int room = room_of(g, j), V = g->m->cfg.V, n = 0;
+    Beam *b = beam_new(width, V, alpha);
+    size_t all = size_mul((size_t)width, (size_t)V);
+    g->logits = xreallocarray(g->logits, all, sizeof *g->logits);
+    real *sorted = xreallocarray(NULL, all, sizeof *sorted);
+    if (room > 0 && prefill(g, j, 0, g->logits)) {
+        double t0 = now_seconds();
+        search(g, j, b, room, g->logits, sorted);
+        g->new_seconds += now_seconds() - t0;
+        n = b->n < j->samples ? b->n : j->samples;
+    }
+    for (int s = 0; s < n; s++) tell(j, s, &b->h[s]);
+    for (int s = n; s < j->samples; s++) j->end(j->arg, s, -1);     /* fewer sequences exist */
+    free(sorted);
+    beam_free(b);
+}
+
+/* ---- the probability of a text ------------------------------------------------ */
+
+void gen_score(Gen *g, const int *ids, int n, real *lp)
+{
+    Tape *t = &g->tape;
+    const Ops *ops = g->m->ops;
+    int T = n - 1, on = t->on;
+    assert(T > 0 && T <= g->m->cfg.T);
+    tape_reset(t);
+    t->on = 0;
+    int *x = tape_mem(t, size_mul((size_t)T, sizeof *x)), *y = tape_mem(t, (size_t)T * sizeof *y);
+    real *loss = tape_mem(t, (size_t)T * sizeof *loss);
+    ops->put(x, ids, (size_t)T * sizeof *x);
+    ops->put(y, ids + 1, (size_t)T * sizeof *y);
+    Var *h = model_forward(g->m, t, x, 1, T, NULL);
+    model_loss(g->m, t, h, y, NULL, T, loss, 0);
+    ops->get(lp, loss, (size_t)T * sizeof *lp);
+    ops->sync();
+    for (int i = 0; i < T; i++) lp[i] = -lp[i];
+    g->prompt_tokens += n;
+    t->on = on;
+    tape_reset(t);
 }

@@ -56,6 +56,9 @@ typedef struct GenJob {
     void (*forced)(void *arg, int sample, int id);      /* in place of token() for those */
     /* May change the logits [V] that sample's next token is drawn from, made-th (from 0). */
     void (*logits)(void *arg, int sample, int made, real *l);
+    /* log softmax(model's logits)[id] of each id drawn, before its token(); NaN of a forced one. */
+    void (*logprob)(void *arg, int sample, double lp);
+    bool (*enough)(void *arg, int sample);      /* asked after token(): the sample ends here */
     /* Go on from what the last job with `keep` left in the cache as far as the prompt agrees with
      * it, and leave there what this one makes: a conversation computes only what is new. For
      * samples 1. Results may differ from those without in the last bits. */
@@ -68,7 +71,8 @@ typedef struct Gen {
     Tape tape;
     Cache *one, *many;              /* the prompt; the samples. Kept from job to job */
     Ids held;                       /* what a job with `keep` left in `one` */
-    real *logits; double *tmp;      /* [batch,V]; [V] */
+    real *logits; double *tmp;      /* [batch,V]; [2 V] */
+    real *raw;                      /* [V]: logits as the model made them, for logprob() */
     int64_t prompt_tokens, new_tokens;          /* computed so far; end tokens are counted */
     double prompt_seconds, new_seconds;
 } Gen;
@@ -78,5 +82,14 @@ void gen_free(Gen *g);                              /* NULL is fine */
 /* Samples of one batch come interleaved, batches in order: samples [k * batch, (k+1) * batch) have
  * all ended before the next is begun. */
 void gen_run(Gen *g, const GenJob *job);
+
+/* The job's `samples` best by beam search with width >= samples (see beam.h; of the job's pick only
+ * the penalty counts, and log-probabilities are those after it; batch, keep, tool, logits and seed
+ * do not). They are found first and come then one after the other, the best first. */
+void gen_beam(Gen *g, const GenJob *job, int width, double alpha);
+
+/* Log-probability of each of the ids [n] given those before it, in lp [n - 1] for ids 1 .. n-1.
+ * 1 < n <= the model's T + 1. */
+void gen_score(Gen *g, const int *ids, int n, real *lp);
 
 #endif

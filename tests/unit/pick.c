@@ -24,6 +24,19 @@ static void naive(const Pick *p, const real *l, int V, double *prob)
     double sum = 0;
     for (int i = 0; i < V; i++) prob[i] = 0;
     for (int i = 0; i < k; i++) sum += prob[r[i].id] = exp((r[i].l - r[0].l) / p->temperature);
+    if (p->top_p > 0 && p->top_p < 1) {
+        double c = 0;
+        for (int i = 0; i < k; i++) {
+            double w = prob[r[i].id];
+            if (i > 0 && c >= p->top_p * sum) prob[r[i].id] = 0;
+            c += w;
+        }
+    }
+    sum = 0;
+    for (int i = 0; i < V; i++) {
+        if (prob[i] < p->min_p) prob[i] = 0;
+        sum += prob[i];
+    }
     for (int i = 0; i < V; i++) prob[i] /= sum;
     free(r);
 }
@@ -47,7 +60,7 @@ static void against_naive(void)
 {
     enum { V = 100 };
     real l[V];
-    double tmp[V], prob[V];
+    double tmp[2 * V], prob[V];
     Rng make, draw;
     rng_init(&make, 1, 0);
     rng_init(&draw, 2, 0);
@@ -56,7 +69,10 @@ static void against_naive(void)
         int n = 1 + (int)rng_below(&make, V), ties = round % 3 == 0;
         for (int i = 0; i < n; i++)
             l[i] = (real)(ties ? (double)rng_below(&make, 5) : 3 * rng_normal(&make));
-        Pick p = { 0.1 + 2 * rng_uniform(&make), (int)rng_below(&make, V + 5) };
+        Pick p = { .temperature = 0.1 + 2 * rng_uniform(&make) };
+        p.top_k = (int)rng_below(&make, V + 5);
+        if (round % 2) p.top_p = 1.1 * rng_uniform(&make);
+        if (round % 5 > 2) p.min_p = rng_uniform(&make) / 2;
         naive(&p, l, n, prob);
         Rng copy = draw;
         int edge, want = share(prob, n, rng_uniform(&copy), &edge);
@@ -72,7 +88,7 @@ static void against_naive(void)
 static void greedy(void)
 {
     real l[5] = { 1, 7, -2, 7, 6 };
-    double tmp[5];
+    double tmp[10];
     Rng r;
     Pick zero = { 0 };
     ok(pick(&zero, l, 5, NULL, NULL) == 1, "temperature 0: the largest, the smallest id on a tie");
@@ -100,7 +116,7 @@ static void greedy(void)
 static double chi_square(const Pick *p, const real *l, int V, const double *prob, int n)
 {
     int *count = xcalloc((size_t)V, sizeof *count);
-    double *tmp = xcalloc((size_t)V, sizeof *tmp), x = 0;
+    double *tmp = xcalloc(2 * (size_t)V, sizeof *tmp), x = 0;
     Rng r;
     rng_init(&r, 42, 7);
     for (int i = 0; i < n; i++) {
@@ -122,7 +138,10 @@ static void frequencies(void)
     real l[V];
     double prob[V];
     for (int i = 0; i < V; i++) l[i] = (real)(2 * sin(i * 1.7));
-    static const Pick cases[] = { { 1, 0 }, { 1, 5 }, { 2.5, V + 3 }, { 0.3, 3 } };
+    static const Pick cases[] = {
+        { .temperature = 1 }, { .temperature = 1, .top_k = 5 },
+        { .temperature = 2.5, .top_k = V + 3 }, { .temperature = 0.3, .top_k = 3 }
+    };
     for (int i = 0; i < 4; i++) {
         naive(&cases[i], l, V, prob);
         double x = chi_square(&cases[i], l, V, prob, 100000);
@@ -138,7 +157,7 @@ static void frequencies(void)
 static void edges(void)
 {
     real l[3] = { -FLT_MAX, FLT_MAX, FLT_MAX };
-    double tmp[3];
+    double tmp[6];
     Rng r;
     rng_init(&r, 1, 1);
     Pick p = { .temperature = 1 };
@@ -167,7 +186,7 @@ static void rising(void)
 {
     enum { V = 200000, K = 100000 };
     real *l = xcalloc(V, sizeof *l);
-    double *tmp = xcalloc(V, sizeof *tmp);
+    double *tmp = xcalloc(2 * V, sizeof *tmp);
     for (int i = 0; i < V; i++) l[i] = (real)i;
     Rng r;
     rng_init(&r, 3, 3);
