@@ -397,7 +397,8 @@ static void gather(const GenJob *j, const Beam *b, const int *row, const real *l
 static void search(Gen *g, const GenJob *j, Beam *b, int room, real *logits, real *sorted)
 {
     Cache *c = g->many = fit(g, g->many, b->width, j->n + room - 1);
-    int *row = xcalloc((size_t)b->width, sizeof *row), *old = xcalloc((size_t)b->width, sizeof *old);
+    int *row = xcalloc((size_t)b->width, sizeof *row);
+    int *old = xcalloc((size_t)b->width, sizeof *old);
     int *ids = xcalloc((size_t)b->width, sizeof *ids);
     cache_copy_row(c, 0, g->one, 0);
     for (int made = 0;; made++) {

@@ -90,7 +90,7 @@ static void worked(const Json *w)
     Beam *b = beam_new(2, V, 0);
     const Json *step = json_get(w, "steps")->child;
     ok(beam_step(b, l, stop) && equal(b, step), "the worked example: the first step");
-    for (int i = 0; i < V; i++) l[i] = (real)log(0.3 / (V - 2)), l[V + i] = (real)log(0.1 / (V - 2));
+    for (int i = 0; i < 2 * V; i++) l[i] = (real)log((i < V ? 0.3 : 0.1) / (V - 2));
     l[242] = (real)log(0.4), l[91] = (real)log(0.3);
     l[V + 242] = (real)log(0.8), l[V + 90] = (real)log(0.1);
     ok(beam_step(b, l, stop) && equal(b, step->next), "  and the second");
