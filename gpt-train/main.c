@@ -360,6 +360,8 @@ static int train(void)
     if (c.V != tok_vocab(r.tok))
         die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c.V,
             tok_vocab(r.tok));
+    if (c.llama.dropout > 0)
+        warn("the model's configuration has dropout %g: training goes without", c.llama.dropout);
     if (opt.rl) open_prompts(&r, state, file, &c);
     else open_rows(&r, state, file, &c);
     say_plan(&r);

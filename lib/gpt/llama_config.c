@@ -143,6 +143,8 @@ const char *llama_parse(Config *c, const Json *j)
     l->tied = config_bool(j, "tie_word_embeddings", mm, &bad);
     l->eps = config_num(j, "rms_norm_eps", 0, 1, 1e-6, &bad);
     l->init = config_num(j, "initializer_range", 0, 1, 0.02, &bad);
+    l->dropout = fmax(config_num(j, "dropout", 0, 1, 0, &bad),
+                      config_num(j, "attention_dropout", 0, 1, 0, &bad));
     const Json *rope = json_get(j, "rope_parameters");
     l->theta = config_num(json_get(j, "rope_theta") ? j : rope, "rope_theta", 1, 1e12,
                           mm ? 1e6 : 1e4, &bad);

@@ -25,6 +25,7 @@ typedef struct LlamaConfig {
     int qk_norm, tied, norm_top;    /* by model_type; tie_word_embeddings; norm_topk_prob */
     double eps, theta, aux;         /* rms_norm_eps, rope_theta, router_aux_loss_coef */
     double init;                    /* initializer_range */
+    double dropout;                 /* dropout or attention_dropout: read, not applied */
     struct Yarn {                   /* rope_scaling; on if factor > 0 and T > original */
         int original;               /* original_max_position_embeddings */
         double factor, fast, slow, attention;   /* beta_fast, beta_slow, attention_factor */

@@ -51,6 +51,8 @@ says 2 "--matrix-lr: not with --optimizer adamw" "a rate of the other optimizer"
 says 2 "--lr: not with --optimizer muon" "and the other way round" "plan --model tutorial --lr 0.1"
 says 2 "exceeds the model's context of 256" "rows beyond the context" "plan --model tutorial -T 512"
 
+config 's/}/, "attention_dropout": 0.1}/'
+says 0 "dropout 0.1: training goes without" "dropout is told of" "gpt-train -j 1 --model $dir/config.json -t $dir/a.tok --train $dir/a.rows --steps 1 --total-batch-size 64 -o $dir/p"
 config ''
 run="gpt-train -q -j 1 --model $dir/config.json -t $dir/a.tok --train $dir/a.rows --val $dir/a.rows --eval-every 3
   --optimizer adamw --lr 1e-2 --schedule minimind --warmup-steps 0 --final-lr-frac 0.1 --clip-norm 1
