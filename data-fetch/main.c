@@ -2,6 +2,8 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/opt.h"
+#include "array.h"
+#include "csv.h"
 #include "data/parquet.h"
 #include "mix.h"
 #include "operand.h"
@@ -30,9 +32,9 @@ static int64_t mem = 512 << 20;
 static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
-    OPT_CHOICE(0, "format", &format, "auto|jsonl|text|parquet",
-               "what files not named .jsonl, .ndjson or .json hold; auto: JSON Lines if they "
-               "begin with {, Parquet if they begin with PAR1"),
+    OPT_CHOICE(0, "format", &format, "auto|jsonl|array|csv|tsv|text|parquet",
+               "what the files hold; auto: by name, then JSON Lines if they begin with {, Parquet if "
+               "they begin with PAR1, else text"),
     OPT_LIST(0, "column", &columns, "NAME", "of Parquet, read only this column; repeatable"),
     OPT_STR(0, "inspect", &inspect, "FILE", "tell what a Parquet file holds, and do nothing else"),
     OPT_STR(0, "split", &split, "blank|line|none|SEP", "where documents of plain text end"),
@@ -157,6 +159,62 @@ static bool is_parquet(const char *path, In *in)
     return strcmp(path, "-") && parquet_magic(s, n);
 }
 
+/* The rows of CSV and arrays, numbered; those of --range go on. */
+typedef struct Counted { uint64_t i, from, to; } Counted;
+
+static bool counted_row(void *arg, const char *s, size_t n)
+{
+    Counted *c = arg;
+    if (c->i >= c->from && c->i < c->to) row_write(s, n);
+    return ++c->i < c->to && !enough();
+}
+
+static Counted count_from(const char *path)
+{
+    Counted c = {0};
+    if (range_relative(&range))
+        die("%s: percentages in --range are for text, JSON Lines and Parquet",
+            strcmp(path, "-") ? path : "stdin");
+    range_resolve(&range, 0, &c.from, &c.to);
+    return c;
+}
+
+static void fetch_csv(const char *path, In *in, char sep)
+{
+    Counted range_rows = count_from(path);
+    Csv c = { .file = in_name(in), .sep = sep, .row = counted_row, .arg = &range_rows };
+    const char *p;
+    size_t k, bom = 0;
+    while ((k = in_some(in, &p)) > 0) {
+        if (in_offset(in) == 0 && k >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3)) bom = 3;
+        bool more = csv_feed(&c, p + bom, k - bom);
+        bom = 0;
+        in_skip(in, k);
+        if (!more) break;
+    }
+    csv_end(&c);
+    replaced += c.replaced;
+    csv_free(&c);
+    in_close(in);
+}
+
+/* head: white space before it, consumed already */
+static void fetch_array(const char *path, In *in, const Buf *head)
+{
+    Counted range_rows = count_from(path);
+    Array a = { .file = in_name(in), .row = counted_row, .arg = &range_rows, .pos = head->n };
+    const char *p;
+    size_t k;
+    bool more = true;
+    while (more && (k = in_some(in, &p)) > 0) {
+        more = array_feed(&a, p, k);
+        in_skip(in, k);
+    }
+    array_end(&a);
+    array_free(&a);
+    in_close(in);
+}
+
 typedef struct Source { Cut from, to; uint64_t pos; } Source;
 
 /* The n bytes at s->pos; false if no more are wanted. */
@@ -191,11 +249,26 @@ static bool ends_in(const char *s, size_t n, const char *tail)
     return n >= k && strncasecmp(s + n - k, tail, k) == 0;
 }
 
-static bool jsonl_name(const char *path)
+/* Does the name, but for .gz or .zst, end so? */
+static bool named(const char *path, const char *tail)
 {
     size_t n = strlen(path);
     if (ends_in(path, n, ".gz")) n -= 3;
-    return ends_in(path, n, ".jsonl") || ends_in(path, n, ".json") || ends_in(path, n, ".ndjson");
+    else if (ends_in(path, n, ".zst")) n -= 4;
+    return ends_in(path, n, tail);
+}
+
+static bool jsonl_name(const char *path)
+{
+    return named(path, ".jsonl") || named(path, ".json") || named(path, ".ndjson");
+}
+
+static bool is_format(const char *path, const char *name)
+{
+    char *tail = xasprintf(".%s", name);
+    bool yes = !strcmp(format, name) || (!strcmp(format, "auto") && named(path, tail));
+    free(tail);
+    return yes;
 }
 
 static const char BOM[] = "\xEF\xBB\xBF";
@@ -239,14 +312,22 @@ static void fetch(const char *path, Text *t)
         fetch_parquet(path);
         return;
     }
+    if (is_format(path, "csv") || is_format(path, "tsv")) {
+        fetch_csv(path, in, is_format(path, "csv") ? ',' : '\t');
+        return;
+    }
     Buf head = {0};
     buf_str(&head, "");
-    bool is_text = !jsonl_name(path) && strcmp(format, "jsonl") != 0;
+    bool is_text = strcmp(format, "jsonl") != 0, is_array = false;
     if (is_text) {
         int c = first_byte(in, &head);
-        is_text = strcmp(format, "text") == 0 || c != '{';
+        is_array = !strcmp(format, "array") || 
+                   (!strcmp(format, "auto") && c == '[' && named(path, ".json"));
+        is_text = strcmp(format, "text") == 0 || !(c == '{' || jsonl_name(path));
     }
-    if (is_text) {
+    if (is_array) {
+        fetch_array(path, in, &head);
+    } else if (is_text) {
         size_t bom = head.n >= 3 && memcmp(head.s, BOM, 3) == 0 ? 3 : 0;
         memmove(head.s, head.s + bom, head.n -= bom);
         fetch_text(path, in, t, &head, bom);

@@ -1,4 +1,5 @@
-/* Input. One buffer holds what the caller sees; gzip adds a second one for the packed bytes. */
+/* Input. One buffer holds what the caller sees; gzip and zstd add a second one for the packed
+ * bytes. */
 #include "base/io.h"
 #include "base/io_int.h"
 #include <assert.h>
@@ -11,10 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+#endif
 
 enum { BUFSIZE = 512 << 10 };
 
-typedef enum { NEW, PLAIN, GZIP, ZEROS } State;     /* ZEROS: after the last gzip member */
+typedef enum { NEW, PLAIN, GZIP, ZEROS, ZSTD } State;     /* ZEROS: after the last gzip member */
 
 struct In {
     int fd;
@@ -24,9 +28,13 @@ struct In {
     char *buf; size_t pos, end;                     /* buf[pos..end) is not consumed yet */
     uint64_t before;                                /* bytes that were in buf before this filling */
     uint64_t line;
-    unsigned char *packed; size_t ppos, pend;       /* gzip: packed[ppos..pend) */
+    unsigned char *packed; size_t ppos, pend;       /* gzip, zstd: packed[ppos..pend) */
     uint64_t pbefore;                               /* file offset of packed[0] */
     z_stream z;
+#ifdef HAVE_ZSTD
+    ZSTD_DStream *zstd;
+    size_t frame;                                   /* 0: between frames */
+#endif
 };
 
 static In *open_in(const char *path, bool raw)
@@ -81,15 +89,20 @@ static _Noreturn void gzip_truncated(const In *in)
     die("%s: ends inside gzip data, byte %" PRIu64, in->name, packed_offset(in));
 }
 
-/* What was read as plain bytes turns out to be the head of a gzip file. */
-static void gzip_start(In *in)
+/* What was read as plain bytes turns out to be the head of a packed file. */
+static void packed_start(In *in, State state)
 {
-    if (inflateInit2(&in->z, 16 + MAX_WBITS) != Z_OK) die("%s: zlib cannot start", in->name);
     in->packed = (unsigned char *)in->buf;
     in->pend = in->end;
     in->buf = xmalloc(BUFSIZE);
     in->end = 0;
-    in->state = GZIP;
+    in->state = state;
+}
+
+static void gzip_start(In *in)
+{
+    if (inflateInit2(&in->z, 16 + MAX_WBITS) != Z_OK) die("%s: zlib cannot start", in->name);
+    packed_start(in, GZIP);
 }
 
 /* After a member: another one, zero bytes to the end of the file, or the end. */
@@ -134,13 +147,66 @@ static size_t gzip_read(In *in, void *p, size_t n)
     return n - z->avail_out;
 }
 
+/* ---- zstd ------------------------------------------------------------------------------------ */
+
+#ifdef HAVE_ZSTD
+static void zstd_start(In *in)
+{
+    in->zstd = ZSTD_createDStream();                /* memory: a window of up to 128 MB */
+    if (!in->zstd) die("%s: out of memory while unpacking", in->name);
+    packed_start(in, ZSTD);
+}
+
+/* One frame after the other; the end may only come between two. */
+static size_t zstd_read(In *in, void *p, size_t n)
+{
+    ZSTD_outBuffer out = { p, n, 0 };
+    while (out.pos == 0) {
+        if (!packed_fill(in)) {
+            if (in->frame) die("%s: ends inside zstd data, byte %" PRIu64, in->name,
+                               packed_offset(in));
+            break;
+        }
+        ZSTD_inBuffer from = { in->packed, in->pend, in->ppos };
+        in->frame = ZSTD_decompressStream(in->zstd, &out, &from);
+        if (ZSTD_isError(in->frame))
+            die("%s: zstd data is corrupt (%s), byte %" PRIu64, in->name,
+                ZSTD_getErrorName(in->frame), packed_offset(in));
+        in->ppos = from.pos;
+    }
+    return out.pos;
+}
+#else
+static _Noreturn void zstd_start(In *in)
+{
+    die("%s: zstd data, and this program was built without zstd", in->name);
+}
+static size_t zstd_read(In *in, void *p, size_t n) { return (void)in, (void)p, (void)n, 0; }
+#endif
+
 /* ---- the buffer ------------------------------------------------------------------------------ */
 
-/* Look for the magic 1f 8b. A file that is one byte 1f has to be half a magic: no text is that. */
+/* Reads on until the k bytes of a magic are there, as long as what is there begins it. */
+static bool has_magic(In *in, const char *magic, size_t k)
+{
+    while (in->end < k && !memcmp(in->buf, magic, in->end)) {
+        size_t got = fd_read(in, in->buf + in->end, BUFSIZE - in->end);
+        if (!got) return false;
+        in->end += got;
+    }
+    return !memcmp(in->buf, magic, k);
+}
+
+/* Look for the magic 1f 8b. A file that is one byte 1f has to be half a magic: no text is that.
+ * 28 b5 2f fd is zstd; no text is that either. */
 static void first_fill(In *in)
 {
     in->state = PLAIN;
     in->end = fd_read(in, in->buf, BUFSIZE);
+    if (!in->raw && in->end && has_magic(in, "\x28\xb5\x2f\xfd", 4)) {
+        zstd_start(in);
+        return;
+    }
     if (in->raw || in->end == 0 || (unsigned char)in->buf[0] != 0x1f) return;
     if (in->end == 1) in->end += fd_read(in, in->buf + 1, BUFSIZE - 1);
     if (in->end == 1) die("%s: ends inside gzip data, byte 1", in->name);
@@ -154,7 +220,8 @@ static bool fill(In *in)                            /* true if buf[pos] is there
     in->pos = in->end = 0;
     if (in->state == NEW) first_fill(in);
     if (in->end == 0)
-        in->end = (in->state == PLAIN ? fd_read : gzip_read)(in, in->buf, BUFSIZE);
+        in->end = (in->state == PLAIN ? fd_read : in->state == ZSTD ? zstd_read : gzip_read)(
+            in, in->buf, BUFSIZE);
     return in->end > 0;
 }
 
@@ -219,7 +286,10 @@ bool in_line(In *in, Buf *b)
 
 void in_close(In *in)
 {
-    if (in->packed) inflateEnd(&in->z);
+    if (in->packed && in->state != ZSTD) inflateEnd(&in->z);
+#ifdef HAVE_ZSTD
+    ZSTD_freeDStream(in->zstd);
+#endif
     close(in->fd);
     free(in->packed);
     free(in->buf);

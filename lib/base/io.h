@@ -1,4 +1,4 @@
-/* io.h -- input by path (gzip by magic) and output that is whole or not there.
+/* io.h -- input by path (gzip, zstd by magic) and output that is whole or not there.
  *
  * In: a buffered reader of a file, a pipe or stdin ("-"). Gzip is recognised by its magic,
  * several members are read as one, zero bytes after the last are ignored; a truncated or corrupt
