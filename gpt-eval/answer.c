@@ -48,11 +48,12 @@ static Str trim(Str s)
     return s;
 }
 
-/* What follows "####", if that is there. */
+/* What follows "####", if that is there; more than four are as good, as GSM8K's rule has it. */
 static Str essence(Str s)
 {
-    const char *p = s.n ? memmem(s.s, s.n, "####", 4) : NULL;
-    if (p) s = (Str){ p + 4, s.n - (size_t)(p + 4 - s.s) };
+    const char *p = s.n ? memmem(s.s, s.n, "####", 4) : NULL, *end = s.s + s.n;
+    while (p && p < end && *p == '#') p++;
+    if (p) s = (Str){ p, (size_t)(end - p) };
     return trim(s);
 }
 

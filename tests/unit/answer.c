@@ -51,6 +51,7 @@ static void texts(void)
     ok(right(CHECK_TEXT, "Yes.", " Yes.\n"), "text: white space around does not count");
     ok(!right(CHECK_TEXT, "Yes.", "Yes"), "text: the rest does");
     ok(right(CHECK_TEXT, "so #### 3", "hence #### 3 "), "text: after #### only that counts");
+    ok(right(CHECK_TEXT, "#### 3", "##### 3"), "text: nor how many # there are, from four on");
     ok(right(CHECK_CONTAINS, "c-a-t", "It is C-A-T."), "contains: case does not count");
     ok(!right(CHECK_CONTAINS, "c-a-t", "c-a"), "contains: all of it");
     ok(right(CHECK_CONTAINS, "", ""), "contains: nothing");
