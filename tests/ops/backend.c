@@ -133,7 +133,7 @@ static void check_open(void)
     ok(fails(2, "--dtype", "cpu", "fp16", NULL), "an unknown dtype");
     ok(fails(1, "PIPEGPT_CPU=sse9", "cpu", "auto", "sse9"), "an unknown tier");
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
-        if (!tier_runs(tiers[i])) {
+        if (!cpu_runs(tiers[i])) {
             ok(fails(1, "cannot run it", "cpu", "auto", tiers[i]) ||
                    fails(1, "not known", "cpu", "auto", tiers[i]),
                "%s refused here", tiers[i]);

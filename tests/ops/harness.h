@@ -59,7 +59,17 @@ static double uniform(double lo, double hi)
 }
 
 static const char *const tiers[] = { "base", "avx2", "avx512" };
-static bool tier_runs(const char *name) { return cpu_runs(name); }
+/* The tiers to test: all that run here, or with PIPEGPT_CPU=TIER in the environment that one. */
+static const char *only_tier;
+__attribute__((constructor)) static void read_only_tier(void)
+{
+    const char *s = getenv("PIPEGPT_CPU");
+    if (s && *s && !(only_tier = strdup(s))) abort();   /* tier_ops() overwrites the variable */
+}
+static bool tier_runs(const char *name)
+{
+    return cpu_runs(name) && (!only_tier || strcmp(name, only_tier) == 0);
+}
 static bool bf16;                       /* an Act is a bfloat16 */
 static const Ops *tier_ops(const char *name, int threads)
 {
