@@ -241,6 +241,8 @@ install: $(BIN)
 	install share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/plot $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/reward
 	install share/reward/* $(DESTDIR)$(PREFIX)/share/pipegpt/reward
+	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/data
+	install -m 644 share/data/* $(DESTDIR)$(PREFIX)/share/pipegpt/data
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/configs
 	install -m 644 share/configs/*.conf $(DESTDIR)$(PREFIX)/share/pipegpt/configs
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1

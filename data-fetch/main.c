@@ -1,4 +1,4 @@
-/* data-fetch -- local files into JSON Lines of documents or conversations. */
+/* data-fetch -- data sets, URLs and local files into JSON Lines of documents or conversations. */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/opt.h"
@@ -6,9 +6,9 @@
 #include "csv.h"
 #include "data/parquet.h"
 #include "mix.h"
-#include "operand.h"
 #include "range.h"
 #include "sink.h"
+#include "source.h"
 #include "text.h"
 #include "text/docs.h"
 #include "text/utf8.h"
@@ -26,7 +26,7 @@ static int64_t max_docs;
 static StrList columns;
 static const char *inspect;
 static const char *shuffle, *order = "hash", *tmpdir, *holdout, *holdout_file;
-static int provenance;
+static int provenance, list, plan;
 static int64_t mem = 512 << 20;
 
 static const Opt opts[] = {
@@ -44,6 +44,9 @@ static const Opt opts[] = {
     OPT_FLAG(0, "provenance", &provenance, "add \"_from\" to each row: its file and number there"),
     OPT_STR(0, "holdout", &holdout, "PERCENT", "so many of the rows go to --holdout-output, by hash"),
     OPT_STR(0, "holdout-output", &holdout_file, "FILE", "and no others"),
+    OPT_HEAD("Data sets"),
+    OPT_FLAG(0, "list", &list, "tell which data sets are known, and do nothing else"),
+    OPT_FLAG(0, "plan", &plan, "tell what would be fetched, and do nothing else"),
     OPT_HEAD("Order"),
     OPT_STR(0, "shuffle", &shuffle, "SEED", "rows of all files in a random order"),
     OPT_CHOICE(0, "order", &order, "hash|nanochat",
@@ -56,21 +59,22 @@ static const Opt opts[] = {
 static Range range;
 static Sink sink = { .line = { .what = "fetching", .unit = "B" } };
 static Mix *mix;                        /* NULL: rows go on as they come */
-static const Operand *source;           /* being read */
+static const Source *source;            /* being read */
 static uint64_t in_source;              /* its rows so far */
 static Buf row, repaired;
 static uint64_t replaced;
 
 static bool enough(void)
 {
-    return sink_full(&sink) || (!mix && in_source >= source->to);
+    return sink_full(&sink) || (!mix && in_source >= source->op.to);
 }
 
 static void row_write(const char *s, size_t n)
 {
     uint64_t i = in_source++;
     if (mix) mix_add(mix, s, n);
-    else if (i >= source->from && i < source->to) sink_row(&sink, source->path, i, s, n);
+    else if (i >= source->op.from && i < source->op.to)
+        sink_row(&sink, source->op.path, i, s, n);
 }
 
 static bool text_row(void *arg, const char *s, size_t n)
@@ -215,10 +219,10 @@ static void fetch_array(const char *path, In *in, const Buf *head)
     in_close(in);
 }
 
-typedef struct Source { Cut from, to; uint64_t pos; } Source;
+typedef struct Part { Cut from, to; uint64_t pos; } Part;
 
 /* The n bytes at s->pos; false if no more are wanted. */
-static bool text_bytes(Source *s, Text *t, const char *p, size_t n)
+static bool text_bytes(Part *s, Text *t, const char *p, size_t n)
 {
     size_t a = cut_find(&s->from, s->pos, p, n), b = cut_find(&s->to, s->pos, p, n);
     s->pos += n;
@@ -228,7 +232,7 @@ static bool text_bytes(Source *s, Text *t, const char *p, size_t n)
 /* head: bytes consumed already, without the byte-order mark of `bom` bytes before them */
 static void fetch_text(const char *path, In *in, Text *t, const Buf *head, size_t bom)
 {
-    Source s = { .pos = bom };
+    Part s = { .pos = bom };
     size_t k = 0;
     const char *p;
     range_resolve(&range, range_relative(&range) ? count_bytes(path) : 0, &s.from.at, &s.to.at);
@@ -347,17 +351,10 @@ static Text text_start(void)
     return t;
 }
 
-static void check_operand(const char *path, const char *whole)
-{
-    struct stat st;
-    if (strcmp(path, "-") != 0 && stat(path, &st) < 0 && errno == ENOENT)
-        die("%s: no such file, and no data set of that name is known", *whole ? whole : "''");
-}
-
 static bool mixed_row(void *arg, int set, uint64_t index, const char *s, size_t n)
 {
-    const Operand *o = arg;
-    return sink_row(&sink, o[set].path, index, s, n);
+    const Source *o = arg;
+    return sink_row(&sink, o[set].op.path, index, s, n);
 }
 
 static void open_mix(void)
@@ -386,31 +383,50 @@ static void check_options(void)
         die_usage("--holdout: '%s' is not between 0%% and 100%%", holdout);
 }
 
-static void fetch_all(Operand *o, int n, Text *t)
+/* How the files of a set are read; what the command line says goes first. */
+static void as_set_says(const Set *set, const char *given_format, StrList given_columns, Text *t)
 {
-    for (source = o; source < o + n && !sink_full(&sink); source++) {
-        double whole = shuffle ? 1 : source->times;
-        if (mix) mix_source(mix, source->path, source->times, source->from, source->to);
-        for (; whole > 0 && !sink_full(&sink); whole--) {
-            in_source = 0;
-            fetch(source->path, t);
-        }
-    }
-    if (mix) mix_run(mix, mixed_row, o);
+    format = set && !strcmp(given_format, "auto") ? set->format : given_format;
+    if (!strcmp(format, "zip")) die("%s: zip files are not read yet", set->name);
+    if (set && set->adapter)
+        warn("%s: rows are as published; %s makes conversations of them", set->name, set->adapter);
+    columns = given_columns;
+    if (set && !columns.n) columns = (StrList){ set->column, set->ncolumn };
+    Text fresh = text_start();
+    if (set && set->separator && !opt_given("split"))
+        fresh.kind = SPLIT_SEP, fresh.sep = set->separator, fresh.sep_len = strlen(fresh.sep);
+    t->kind = fresh.kind, t->sep = fresh.sep, t->sep_len = fresh.sep_len;
 }
 
-static Operand *operands(int n, char **s)
+static void fetch_all(const Source *o, int n, Text *t)
 {
-    Operand *o = xcalloc((size_t)n + 1, sizeof *o);
+    const char *given = format;
+    StrList given_columns = columns;
+    for (source = o; source < o + n && !sink_full(&sink); source++) {
+        const Operand *op = &source->op;
+        double whole = shuffle ? 1 : op->times;
+        if (mix) mix_source(mix, op->path, op->times, op->from, op->to);
+        as_set_says(source->set, given, given_columns, t);
+        for (; whole > 0 && !sink_full(&sink); whole--) {
+            in_source = 0;
+            for (int i = 0; i < source->nfile && !enough(); i++) fetch(source->file[i], t);
+        }
+    }
+    if (mix) mix_run(mix, mixed_row, (void *)(uintptr_t)o);
+}
+
+static Source *sources(Arena *a, int n, char **s)
+{
+    Source *o = arena_alloc(a, ((size_t)n + 1) * sizeof *o);
     for (int i = 0; i < n; i++) {
-        o[i] = operand_parse(s[i]);
-        check_operand(o[i].path, s[i]);
-        if (o[i].times != floor(o[i].times) && (!shuffle || strcmp(order, "hash")))
+        o[i] = source_parse(a, s[i]);
+        const Operand *op = &o[i].op;
+        if (op->times != floor(op->times) && (!shuffle || strcmp(order, "hash")))
             die_usage("'%s': a part of a file is taken only by --shuffle with --order hash", s[i]);
-        if (o[i].times > 1 && !strcmp(o[i].path, "-") && !shuffle)
+        if (op->times > 1 && !strcmp(op->path, "-") && !shuffle)
             die_usage("'%s': stdin can be read once", s[i]);
     }
-    if (!n) o[0] = operand_parse("-");
+    if (!n) o[0] = source_parse(a, "-");
     return o;
 }
 
@@ -427,8 +443,8 @@ static void tell(void)
 
 int main(int argc, char **argv)
 {
-    int n = opt_parse(argc, argv, "[options] [FILE[@START:STOP][*TIMES] ...]",
-                      "Turn text or JSON Lines into JSON Lines of documents, one row each.", opts);
+    int n = opt_parse(argc, argv, "[options] [SET[:SPLIT] | URL | FILE][@START:STOP][*TIMES] ...",
+                      "Turn data sets, tables and text into JSON Lines of documents, one row each.", opts);
     if (!range_parse(range_text, &range))
         die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing",
                   range_text);
@@ -437,15 +453,20 @@ int main(int argc, char **argv)
         tell();
         return 0;
     }
+    if (list) return sets_list(), 0;
     check_options();
+    Arena arena = {0};
     Text t = text_start();
-    Operand *o = operands(n, argv + 1);
+    Source *o = sources(&arena, n, argv + 1);
+    int nsource = n ? n : 1;
+    if (plan) return source_plan(o, nsource), 0;
+    source_fetch(&arena, o, nsource);
     if (shuffle) open_mix();
     sink.provenance = provenance;
     sink.most = (uint64_t)max_docs;
     sink.out = out_open(output, 0);
     if (holdout) sink.held = out_open(holdout_file, 0);
-    fetch_all(o, n ? n : 1, &t);
+    fetch_all(o, nsource, &t);
     progress_end(&sink.line);
     if (sink.rows == 0) {
         out_discard(sink.out);
@@ -461,8 +482,8 @@ int main(int argc, char **argv)
          (ull)replaced);
     if (holdout) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
     mix_free(mix);
-    for (int i = 0; i < (n ? n : 1); i++) free(o[i].path);
-    free(o);
+    for (int i = 0; i < nsource; i++) free(o[i].op.path);
+    arena_free(&arena);
     buf_free(&sink.row);
     text_free(&t);
     buf_free(&row);

@@ -12,7 +12,7 @@ says 2 "--split" "empty separator" "data-fetch --split ''"
 for r in 5 a:b 90:10 10%:101% 5%:1% 1x:2 1:2:3 -1:5 99999999999999999999: 0.0000001%: 5%%:; do
     says 2 "--range" "bad range $r" "echo a | data-fetch --range=$r"
 done
-says 1 "climbmix@0:8: no such file" "an operand that is no file" "data-fetch climbmix@0:8"
+says 1 "nothing@0:8: no such file" "an operand that is neither file nor set" "data-fetch nothing@0:8"
 exits 1 "no output is left by a refused operand" "echo a >a.txt; data-fetch a.txt nofile -o refused.jsonl; ls refused.jsonl* && exit 0; exit 1"
 says 1 "is a directory" "a folder" "mkdir folder; data-fetch folder"
 says 1 "No space" "full disk" "seq 100000 | data-fetch --split line -o /dev/full"

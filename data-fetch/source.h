@@ -1,0 +1,25 @@
+/* source.h -- what an operand of the command line stands for: files here and how to read them.
+ *
+ * NAME[:SPLIT] of a manifest (sets.h), a URL, or a local path, in this order of preference: a local
+ * file whose name it is, a set, a URL. The reading part gets local files only. */
+#ifndef DATA_FETCH_SOURCE_H
+#define DATA_FETCH_SOURCE_H
+#include "operand.h"
+#include "sets.h"
+
+typedef struct Source {
+    Operand op;                 /* op.path: the name in messages, in --provenance, in the hash order */
+    Set *set;                   /* NULL for a local path; its format, adapter, separator, columns */
+    const char **file;          /* once source_fetch() was called: paths, in order, whose rows are */
+    int nfile;                  /* numbered through; op.from and op.to are rows of all of them */
+} Source;
+
+/* Exit 1 if there is nothing of that name; nothing is fetched yet. */
+Source source_parse(Arena *a, const char *s);
+/* Has every file of the n sources here, from the cache or the network; dies if one cannot be had. */
+void source_fetch(Arena *a, Source *s, int n);
+/* What would be fetched: {"source", "files", "bytes", "rows", "licence", "first", "last"}, a line each;
+ * what is not known is left out. */
+void source_plan(const Source *s, int n);
+
+#endif
