@@ -23,8 +23,10 @@ static void plan(Run *r, const Config *c)
     Rl *rl = r->rl;
     const char *bad = config_check(c);
     if (bad) die_usage("no such model: %s", bad);
-    int auto_B = c->T < MICRO_TOKENS ? MICRO_TOKENS / c->T : 1;
-    *p = (Plan){ .cfg = *c, .T = c->T, .B = opt.B ? opt.B : auto_B < opt.samples ? auto_B : opt.samples };
+    int64_t longest = (int64_t)rl->train.longest + opt.max_tokens;
+    int T = longest < c->T ? (int)longest : c->T;
+    int auto_B = T < MICRO_TOKENS ? MICRO_TOKENS / T : 1;
+    *p = (Plan){ .cfg = *c, .T = T, .B = opt.B ? opt.B : auto_B < opt.samples ? auto_B : opt.samples };
     p->rows = p->B;
     p->accum = 1;
     double steps = opt.steps ? (double)opt.steps
