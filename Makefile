@@ -245,12 +245,14 @@ install: $(BIN)
 	install -m 644 share/data/* $(DESTDIR)$(PREFIX)/share/pipegpt/data
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/configs
 	install -m 644 share/configs/*.conf $(DESTDIR)$(PREFIX)/share/pipegpt/configs
+	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/data
+	install -m 644 share/data/* $(DESTDIR)$(PREFIX)/share/pipegpt/data
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(MAN7) $(DESTDIR)$(PREFIX)/share/man/man7
 
 uninstall:
-	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/* share/reward/* share/configs/*) share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/plot)
+	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/* share/reward/* share/configs/* share/data/*) share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/plot)
 	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
 	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))
