@@ -31,6 +31,7 @@ static int nested(const char *before, int n, const char *middle, const char *aft
 
 static void hostile(void)
 {
+    /* F59: what a model writes is never code */
     ok(is("1/0", "nothing") && is("1//0.0", "nothing"), "division by zero");
     ok(is("9**9**9", "nothing"), "no powers");
     ok(is("system('id')", "nothing") && is("__import__('os').system('id')", "nothing"), "no code");
