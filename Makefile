@@ -12,7 +12,7 @@
 # make bench         measure kernels and steps against this machine's own roof; JSON=1: as JSON Lines
 # make install       PREFIX=/usr/local; DESTDIR is honoured
 #
-# OMP CUDA MPI ZSTD SNAPPY: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
+# OMP CUDA MPI ZSTD SNAPPY CURL: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # What setup installs decides how the rest is built: the other goals run after it, in a make of their own.
@@ -36,6 +36,7 @@ CUDA    ?= auto
 MPI     ?= auto
 ZSTD    ?= auto
 SNAPPY  ?= auto
+CURL    ?= auto
 VERSION := $(shell (git describe --tags --always --dirty 2>/dev/null || echo 0.1) | sed 's/^v//')
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
 
@@ -57,15 +58,16 @@ endif
 want = $(if $(filter 0,$($(1))),,$(or $(shell $(2)),$(if $(filter 1,$($(1))),$(error $(1)=1, but it is not here or cannot be used))))
 have_omp    := $(call want,OMP,echo 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo yes)
 have_zstd   := $(call want,ZSTD,pkg-config --exists libzstd && echo yes)
+have_curl   := $(call want,CURL,pkg-config --exists "libcurl >= 7.85" && echo yes)
 have_snappy := $(call want,SNAPPY,echo 'int main(void){return 0;}' | $(CC) -x c - -lsnappy -o /dev/null 2>/dev/null && echo yes)
 have_mpi    := $(call want,MPI,command -v mpicc)
 CUSRC       := $(wildcard lib/ops/cuda/*.cu)
 have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } 2>/dev/null)
 
-BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)
-PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)
+BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
+PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)$(if $(have_curl), libcurl)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
-ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
+ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
 LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy)) -lm -lpthread
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
@@ -157,11 +159,11 @@ $(BUILD)/f64/tests/%: tests/%.c $(LIB64)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -DREAL_F64 -Itests $(LDFLAGS) -o $@ $< $(LIB64) $(LDLIBS)
 
-check: $(BIN) $(CTBIN)
+check: $(BIN) $(CTBIN) $(BUILD)/tests/fetch/server
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/run $(CTBIN) $(SHTESTS)
 
 # T=tests/unit/json.c, T=tests/cli/tok-encode.sh, ...: one test, its whole output
-check-one: $(BIN) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
+check-one: $(BIN) $(BUILD)/tests/fetch/server $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
 	BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%),sh $(T))
 
 # The kernels at -O1, since instrumented unrolled loops take a compiler minutes at -O3.

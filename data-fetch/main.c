@@ -26,7 +26,8 @@ static int64_t max_docs;
 static StrList columns;
 static const char *inspect;
 static const char *shuffle, *order = "hash", *tmpdir, *holdout, *holdout_file;
-static int provenance, list, plan;
+static int provenance, list, plan, offline, retries = 6, stall = 60;
+static double wait_s = 1;
 static int64_t mem = 512 << 20;
 
 static const Opt opts[] = {
@@ -47,6 +48,10 @@ static const Opt opts[] = {
     OPT_HEAD("Data sets"),
     OPT_FLAG(0, "list", &list, "tell which data sets are known, and do nothing else"),
     OPT_FLAG(0, "plan", &plan, "tell what would be fetched, and do nothing else"),
+    OPT_FLAG(0, "offline", &offline, "only what was fetched before"),
+    OPT_INT(0, "retries", &retries, "N", 0, 1000, "failures of the network in a row that are borne"),
+    OPT_FLOAT(0, "retry-wait", &wait_s, "SECONDS", 0, 60, "after the first; doubled each time"),
+    OPT_INT(0, "stall", &stall, "SECONDS", 1, 86400, "give up an answer this slow: under 1000 B/s"),
     OPT_HEAD("Order"),
     OPT_STR(0, "shuffle", &shuffle, "SEED", "rows of all files in a random order"),
     OPT_CHOICE(0, "order", &order, "hash|nanochat",
@@ -460,7 +465,8 @@ int main(int argc, char **argv)
     Source *o = sources(&arena, n, argv + 1);
     int nsource = n ? n : 1;
     if (plan) return source_plan(o, nsource), 0;
-    source_fetch(&arena, o, nsource);
+    Fetch how = { .offline = offline, .retries = retries, .wait = wait_s, .stall = stall };
+    source_fetch(&arena, o, nsource, &how);
     if (shuffle) open_mix();
     sink.provenance = provenance;
     sink.most = (uint64_t)max_docs;

@@ -80,7 +80,7 @@ static void check_path(const Reader *r, const char *s)
     }
 }
 
-static const char *endpoint(void)
+const char *set_endpoint(void)
 {
     const char *s = getenv("HF_ENDPOINT");
     return s && *s ? s : "https://huggingface.co";
@@ -98,7 +98,7 @@ static const char *url_of(const Reader *r, const char *path)
     check_path(r, repo);
     check_path(r, rev ? rev : "main");
     check_path(r, path);
-    const char *e = endpoint();
+    const char *e = set_endpoint();
     size_t n = strlen(e);
     while (n && e[n - 1] == '/') n--;
     char *s = xasprintf("%.*s/datasets/%s/resolve/%s/%s", (int)n, e, repo, rev ? rev : "main", path);

@@ -31,4 +31,6 @@ Set *set_find(Arena *a, const char *name);
 /* {"set", "splits", "rows", "licence", "about"} of each set, a line each, to stdout. */
 void sets_list(void);
 
+const char *set_endpoint(void);         /* $HF_ENDPOINT, or the hub */
+
 #endif

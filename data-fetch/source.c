@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "data/fetch.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +71,32 @@ static const char *decode_file_url(Arena *a, const char *url)
     return out;
 }
 
-static const char *local_file(Arena *a, const Source *s, const SetFile *f)
+/* $PIPEGPT_CACHE, or pipegpt in $XDG_CACHE_HOME or ~/.cache. */
+static char *cache_dir(void)
 {
-    if (strncmp(f->url, "file://", 7)) die("%s: only file:// URLs can be read yet", f->url);
+    const char *own = getenv("PIPEGPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && *own) return xstrdup(own);
+    if (xdg && *xdg == '/') return xasprintf("%s/pipegpt", xdg);
+    if (!home || !*home) die("no place for a cache: set PIPEGPT_CACHE");
+    return xasprintf("%s/.cache/pipegpt", home);
+}
+
+static const char *from_network(Arena *a, const SetFile *f, const Fetch *how)
+{
+    Fetch one = *how;
+    const char *token = getenv("HF_TOKEN"), *hub = set_endpoint();
+    size_t n = strlen(hub);
+    one.cache = cache_dir();
+    if (token && *token && !strncmp(f->url, hub, n) && f->url[n] == '/') one.token = token;
+    char *path = fetch_file(&one, f->url, f->size, f->sha256);
+    const char *kept = arena_strndup(a, path, strlen(path));
+    free(path), free((void *)(uintptr_t)one.cache);
+    return kept;
+}
+
+static const char *local_file(Arena *a, const Source *s, const SetFile *f, const Fetch *how)
+{
+    if (strncmp(f->url, "file://", 7)) return from_network(a, f, how);
     const char *path = decode_file_url(a, f->url);
     struct stat st;
     if (stat(path, &st) < 0) die("%s: %s:", s->op.path, path);
@@ -81,13 +105,14 @@ static const char *local_file(Arena *a, const Source *s, const SetFile *f)
     return path;
 }
 
-void source_fetch(Arena *a, Source *s, int n)
+void source_fetch(Arena *a, Source *s, int n, const Fetch *how)
 {
     for (; n > 0; n--, s++) {
         s->nfile = s->set ? s->set->nfile : 1;
         s->file = arena_alloc(a, (size_t)s->nfile * sizeof *s->file);
         if (!s->set) s->file[0] = s->op.path;
-        else for (int i = 0; i < s->nfile; i++) s->file[i] = local_file(a, s, &s->set->file[i]);
+        else for (int i = 0; i < s->nfile; i++) s->file[i] = 
+                local_file(a, s, &s->set->file[i], how);
     }
 }
 

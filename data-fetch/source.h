@@ -4,6 +4,7 @@
  * file whose name it is, a set, a URL. The reading part gets local files only. */
 #ifndef DATA_FETCH_SOURCE_H
 #define DATA_FETCH_SOURCE_H
+#include "data/fetch.h"
 #include "operand.h"
 #include "sets.h"
 
@@ -17,7 +18,7 @@ typedef struct Source {
 /* Exit 1 if there is nothing of that name; nothing is fetched yet. */
 Source source_parse(Arena *a, const char *s);
 /* Has every file of the n sources here, from the cache or the network; dies if one cannot be had. */
-void source_fetch(Arena *a, Source *s, int n);
+void source_fetch(Arena *a, Source *s, int n, const Fetch *how);
 /* What would be fetched: {"source", "files", "bytes", "rows", "licence", "first", "last"}, a line each;
  * what is not known is left out. */
 void source_plan(const Source *s, int n);
