@@ -38,20 +38,6 @@ typedef struct Get {
     Progress line;
 } Get;
 
-static void make_dirs(const char *path)
-{
-    char *s = xstrdup(path);
-    for (char *p = s + 1; ; p++) {
-        char c = *p;
-        if (c && c != '/') continue;
-        *p = 0;
-        if (mkdir(s, 0777) < 0 && errno != EEXIST) die("%s:", s);
-        *p = c;
-        if (!c) break;
-    }
-    free(s);
-}
-
 static bool hash_file(const char *path, char hex[65])
 {
     static char buf[1 << 16];
@@ -118,6 +104,20 @@ static char *cached(const Get *g, int64_t size, const char *sha256)
 }
 
 #ifdef HAVE_CURL
+static void make_dirs(const char *path)
+{
+    char *s = xstrdup(path);
+    for (char *p = s + 1; ; p++) {
+        char c = *p;
+        if (c && c != '/') continue;
+        *p = 0;
+        if (mkdir(s, 0777) < 0 && errno != EEXIST) die("%s:", s);
+        *p = c;
+        if (!c) break;
+    }
+    free(s);
+}
+
 /* ---- what the server says */
 
 static bool starts(const char *s, const char *word) { return !strncasecmp(s, word, strlen(word)); }
