@@ -247,8 +247,6 @@ install: $(BIN)
 	install -m 644 share/data/* $(DESTDIR)$(PREFIX)/share/pipegpt/data
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/configs
 	install -m 644 share/configs/*.conf $(DESTDIR)$(PREFIX)/share/pipegpt/configs
-	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/data
-	install -m 644 share/data/* $(DESTDIR)$(PREFIX)/share/pipegpt/data
 	install -m 644 $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN5) $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(MAN7) $(DESTDIR)$(PREFIX)/share/man/man7
