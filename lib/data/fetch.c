@@ -334,6 +334,7 @@ static bool attempt(Get *g)
     long redirects = 0;
     CURL *c = curl_easy_init();
     if (!c) die("libcurl does not start");
+    if (!g->etag[0] && !g->sha256[0]) from_start(g);    /* nothing would tell two files apart */
     g->curl = c, g->asked = g->at, g->status = 0, g->after = g->length = g->from = g->total = -1;
     g->begun = g->restart = g->fatal = g->chunked = g->coded = false;
     g->why[0] = 0;
