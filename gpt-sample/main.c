@@ -16,7 +16,7 @@ static Settings set = {
 static int beam, score;
 static double length_penalty;
 static int batch = 16, threads, json, jsonl, want_ids, want_logprobs, no_bos, echo, ema;
-static const char *system_text, *template = "nanochat", *tool;
+static const char *system_text, *template, *tool;
 static int chat, chat_jsonl, no_tools, strict;
 
 static const Opt opts[] = {
@@ -32,7 +32,8 @@ static const Opt opts[] = {
     OPT_FLAG(0, "chat-jsonl", &chat_jsonl,
              "read objects with \"messages\", one per line; write the assistant's next message"),
     OPT_STR(0, "system", &system_text, "TEXT", "the system message, where there is none"),
-    OPT_CHOICE(0, "template", &template, CHAT_NAMES, "how turns are marked"),
+    OPT_CHOICE(0, "template", &template, CHAT_NAMES,
+               "how turns are marked; if not given, as the tokenizer's tokens tell"),
     OPT_FLAG(0, "no-tools", &no_tools, "the model's calls are not answered"),
     OPT_STR(0, "tool", &tool, "CMD",
             "answer them with this command, a line in and a line out, not the calculator"),
@@ -127,20 +128,20 @@ static Prompts *open_prompts(void)
 /* The ids of a prompt, in ids. */
 static void encode(Session *s, const Prompt *p, Ids *ids)
 {
-    int bos = tok_special(s->tok, SP_BOS), T = s->m->cfg.T;
+    int T = s->m->cfg.T;
+    bool bos = !no_bos && s->bos >= 0;
     ids->n = 0;
-    if (!no_bos) {
-        if (bos < 0) die("%s: the tokenizer has no <|bos|>: give --no-bos", model_dir);
-        ids_add(ids, (uint32_t)bos);
-    }
+    if (bos) ids_add(ids, (uint32_t)s->bos);
     uint64_t bad = tok_encode(s->enc, p->text, p->n, ids);
     if (bad)
         warn("%s: not valid UTF-8: %llu replacement characters put in", p->where,
              (unsigned long long)bad);
-    if (ids->n == 0) die("%s: an empty prompt needs <|bos|>: omit --no-bos", p->where);
+    if (ids->n == 0)
+        die("%s: an empty prompt%s", p->where, s->bos >= 0 ? " needs <|bos|>: omit --no-bos" :
+            ", and this model's texts begin with nothing else");
     if (ids->n > (size_t)T + (score != 0))      /* nothing follows the last one of a score's */
         die("%s: the prompt is %zu tokens%s, but the context of %s is %d: shorten the prompt",
-            p->where, ids->n, no_bos ? "" : " with <|bos|>", model_dir, T);
+            p->where, ids->n, bos ? " with <|bos|>" : "", model_dir, T);
 }
 
 /* The same of a conversation, in talk->ids; old turns are left out if need be. */

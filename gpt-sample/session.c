@@ -4,6 +4,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An end token's id, or an array of such, as config.json and generation_config.json have them. */
+static void add_ends(Session *s, const char *file)
+{
+    Arena a = {0};
+    const Json *o = ckpt_json(s->dir, file, &a), *ends = json_get(o, "eos_token_id");
+    bool list = ends && ends->kind == J_ARR;
+    for (const Json *e = list ? ends->child : ends; e; e = list ? e->next : NULL) {
+        int64_t id;
+        if (!list && e->kind == J_NULL) break;
+        if (!json_int(e, &id) || id < 0 || id >= s->m->cfg.V)
+            die("%s/%s: eos_token_id is not a token below vocab_size (%d)", s->dir, file,
+                s->m->cfg.V);
+        s->stop[id] = 1;
+    }
+    arena_free(&a);
+}
+
+/* The id that begins a text in a Hugging Face directory, or -1: what tokenizer_config.json says
+ * about it; where it says nothing, models of type llama have one. */
+static int foreign_bos(Session *s)
+{
+    Arena a = {0};
+    const Json *o = ckpt_json(s->dir, "tokenizer_config.json", &a), *bos = json_get(o, "bos_token");
+    const Json *add = json_get(o, "add_bos_token");
+    if (bos && bos->kind == J_OBJ) bos = json_get(bos, "content");
+    bool wanted = add && add->kind == J_BOOL ? add->b : !s->m->cfg.llama.qk_norm;
+    int id = wanted && bos && bos->kind == J_STR ? tok_named(s->tok, bos->s) : -1;
+    arena_free(&a);
+    return id;
+}
+
+/* Ids that the tokenizer lacks stand for nothing: tables of embeddings are often rounded up. They
+ * end a sample. */
+static void check_vocab(const Session *s)
+{
+    int have = tok_vocab(s->tok), V = s->m->cfg.V;
+    char *own = ckpt_path(s->dir, "tokenizer.tok");
+    if (have > V || (own && have < V))
+        die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", s->dir, have, V);
+    free(own);
+}
+
 /* <|user_start|> ends a sample too: a model that goes on to the next turn would talk to itself. */
 static void set_stops(Session *s)
 {
@@ -13,6 +55,9 @@ static void set_stops(Session *s)
         int id = tok_special(s->tok, ends[i]);
         if (id >= 0) s->stop[id] = 1;
     }
+    for (int id = tok_vocab(s->tok); id < s->m->cfg.V; id++) s->stop[id] = 1;
+    add_ends(s, "config.json");
+    add_ends(s, "generation_config.json");
 }
 
 void session_open(Session *s, const char *dir, int which, const Ops *ops)
@@ -20,9 +65,9 @@ void session_open(Session *s, const char *dir, int which, const Ops *ops)
     s->dir = dir;
     s->m = ckpt_model(dir, ops, which);
     s->tok = ckpt_tok(dir);
-    if (tok_vocab(s->tok) != s->m->cfg.V)
-        die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", dir,
-            tok_vocab(s->tok), s->m->cfg.V);
+    check_vocab(s);
+    s->bos = tok_special(s->tok, SP_BOS);
+    if (s->bos < 0) s->bos = foreign_bos(s);
     s->enc = tokenc_new(s->tok);
     s->gen = gen_new(s->m);
     set_stops(s);
@@ -30,8 +75,9 @@ void session_open(Session *s, const char *dir, int which, const Ops *ops)
 
 void session_chat(Session *s, const char *template, const char *cmd, int no_tools)
 {
-    char *file = xasprintf("%s/tokenizer.tok", s->dir);
-    s->chat = chat_new(s->tok, file, s->enc, chat_kind(template), -1);
+    char *file = ckpt_tok_path(s->dir);
+    ChatKind kind = template ? chat_kind(template) : chat_guess(s->tok);
+    s->chat = chat_new(s->tok, file, s->enc, kind, -1);
     free(file);
     chat_stops(s->chat, s->stop);
     s->tools = !no_tools && tool_init(&s->tool, s->tok, s->enc);

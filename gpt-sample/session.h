@@ -19,11 +19,12 @@ typedef struct Session {
     Tool tool; bool tools;          /* used if tools */
     ToolCmd cmd;
     int batch;
+    int bos;                        /* what stands before a text; -1: nothing */
     Map seen;                       /* hash of a prompt's ids -> how often it came */
 } Session;
 
 void session_open(Session *s, const char *dir, int which, const Ops *ops);  /* of ckpt_model() */
-/* For conversations: the template, and the tool: the calculator, or the command `cmd` if not
+/* For conversations: the template (NULL: what the tokenizer's tokens tell), and the tool: the calculator, or the command `cmd` if not
  * NULL; none with no_tools. */
 void session_chat(Session *s, const char *template, const char *cmd, int no_tools);
 void session_stop(Session *s, const char *name);        /* one more end token, or exit 2 */

@@ -2,6 +2,7 @@
 #include "gpt/ckpt.h"
 #include "gpt/ckpt_dir.h"
 #include "gpt/safetensors.h"
+#include "gpt/weights.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -170,6 +171,14 @@ static char *need(const char *dir, int file)
     return path;
 }
 
+/* The path of a file as other programs have it, if ours is not there; else of ours. */
+static char *ours_or(const char *dir, int file, const char *other)
+{
+    char *path = ckpt_path(dir, ckpt_name[file]);
+    if (!path) path = ckpt_path(dir, other);
+    return path ? path : need(dir, file);
+}
+
 int ckpt_exists(const char *dir)
 {
     char *path = ckpt_path(dir, ckpt_name[F_MODEL]);
@@ -216,10 +225,10 @@ Config ckpt_config(const char *dir)
     return c;
 }
 
-static Json *load_object(const char *dir, int file, Arena *a)
+Json *ckpt_json(const char *dir, const char *name, Arena *a)
 {
     int s = snapshot_begin(dir);
-    char *path = ckpt_path(dir, ckpt_name[file]);
+    char *path = ckpt_path(dir, name);
     Json *j = path ? load_json(path, a) : NULL;
     if (j && j->kind != J_OBJ) die("%s: not a JSON object", path);
     free(path);
@@ -227,13 +236,15 @@ static Json *load_object(const char *dir, int file, Arena *a)
     return j;
 }
 
-Json *ckpt_state(const char *dir, Arena *a) { return load_object(dir, F_STATE, a); }
-Json *ckpt_clock(const char *dir, Arena *a) { return load_object(dir, F_CLOCK, a); }
+Json *ckpt_state(const char *dir, Arena *a) { return ckpt_json(dir, ckpt_name[F_STATE], a); }
+Json *ckpt_clock(const char *dir, Arena *a) { return ckpt_json(dir, ckpt_name[F_CLOCK], a); }
+
+char *ckpt_tok_path(const char *dir) { return ours_or(dir, F_TOK, "tokenizer.json"); }
 
 Tok *ckpt_tok(const char *dir)
 {
     int s = snapshot_begin(dir);
-    char *path = need(dir, F_TOK);
+    char *path = ckpt_tok_path(dir);
     Tok *t = tok_load(path);
     free(path);
     snapshot_end(s);
@@ -276,35 +287,45 @@ static void copy_in(const StFile *f, const StTensor *t, const Ops *ops, real *de
 }
 
 /* A configuration is believed only as far as the file is long, before memory is asked for. */
-static void check_size(const StFile *f, const char *path, const Config *c)
+static void check_size(const Weights *w, const Config *c)
 {
-    int64_t have = 0, want = config_params(c, -1);
-    for (int i = 0; i < st_count(f); i++) have += st_at(f, i)->n;
+    int64_t have = weights_elements(w), want = config_params(c, -1);
     if (have < want)
-        die("%s: holds %lld numbers, config.json asks for %lld", path, (long long)have,
+        die("%s: holds %lld numbers, config.json asks for %lld", w->name, (long long)have,
             (long long)want);
 }
 
-static void warn_extra(const StFile *f, const char *path, const Model *m)
+/* A tied model's files may have the embedding a second time, under the head's name. */
+static bool known(const Model *m, const char *name)
 {
-    int extra = 0;
-    for (int i = 0; i < st_count(f); i++) {
-        const char *name = st_at(f, i)->name;
-        if (!model_find(m, name) && extra++ < 5)
-            warn("%s: tensor %s: not part of this model, ignored", path, name);
-    }
-    if (extra > 5) warn("%s: %d more such tensors", path, extra - 5);
+    return model_find(m, name) || (m->cfg.llama.tied && !strcmp(name, "lm_head.weight"));
 }
 
-static void read_weights(const StFile *f, const char *path, const Model *m, real *to)
+static void warn_extra(const Weights *w, const Model *m)
+{
+    int extra = 0;
+    for (int i = 0; i < w->n; i++) {
+        for (int k = 0; k < st_count(w->file[i].f); k++) {
+            const char *name = st_at(w->file[i].f, k)->name;
+            if (!known(m, name) && extra++ < 5)
+                warn("%s: tensor %s: not part of this model, ignored", w->file[i].path, name);
+        }
+    }
+    if (extra > 5) warn("%s: %d more such tensors", w->name, extra - 5);
+}
+
+static void read_weights(const Weights *w, const Model *m, real *to)
 {
     real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
         int64_t dim[2] = { p->rows, p->cols };
-        copy_in(f, find(f, path, p->name, p->ndim, dim), m->ops, to + p->off, chunk);
+        int k;
+        if (!weights_find(w, p->name, &k)) die("%s: no tensor %s", w->name, p->name);
+        const StFile *f = w->file[k].f;
+        copy_in(f, find(f, w->file[k].path, p->name, p->ndim, dim), m->ops, to + p->off, chunk);
     }
-    warn_extra(f, path, m);
+    warn_extra(w, m);
     free(chunk);
 }
 
@@ -312,14 +333,16 @@ Model *ckpt_model(const char *dir, const Ops *ops, int how)
 {
     int s = snapshot_begin(dir);
     Config c = load_config(dir);
-    char *path = need(dir, how & CKPT_EMA ? F_EMA : F_MODEL);
-    StFile *f = st_open(path);
+    char *path = how & CKPT_EMA ? need(dir, F_EMA) : ours_or(dir, F_MODEL, WEIGHTS_INDEX);
+    size_t n = strlen(path), end = strlen(WEIGHTS_INDEX);
+    bool index = n > end && !strcmp(path + n - end, WEIGHTS_INDEX);
+    Weights *w = index ? weights_index(path) : weights_file(path);
     snapshot_end(s);
-    check_size(f, path, &c);
+    check_size(w, &c);
     Model *m = model_new(ops, &c, how & CKPT_TRAIN);
-    read_weights(f, path, m, m->w);
+    read_weights(w, m, m->w);
     model_refresh(m);
-    st_close(f);
+    weights_close(w);
     free(path);
     return m;
 }
@@ -341,11 +364,12 @@ void ckpt_optim(const char *dir, Optim *o)
 {
     int s = snapshot_begin(dir);
     char *path = need(dir, F_OPTIM), *ema = o->ema ? need(dir, F_EMA) : NULL;
-    StFile *f = st_open(path), *e = ema ? st_open(ema) : NULL;
+    StFile *f = st_open(path);
+    Weights *e = ema ? weights_file(ema) : NULL;
     snapshot_end(s);
     if (ema) {
-        read_weights(e, ema, o->m, o->ema);
-        st_close(e);
+        read_weights(e, o->m, o->ema);
+        weights_close(e);
         free(ema);
     }
     o->t = step_of(f, path);

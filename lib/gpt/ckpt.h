@@ -10,7 +10,10 @@
  *
  * One process writes a directory at a time. A trainer takes ckpt_lock() before it reads what it
  * resumes from; a save without it takes the lock for as long as it lasts. Readers need no lock:
- * ckpt_model() reads configuration and weights of one checkpoint even while a trainer saves. */
+ * ckpt_model() reads configuration and weights of one checkpoint even while a trainer saves.
+ *
+ * Directories that Hugging Face's programs wrote are read as well: weights in several files
+ * (weights.h), of F16, BF16 and other types (safetensors.h), tokenizer.json. */
 #ifndef GPT_CKPT_H
 #define GPT_CKPT_H
 #include "gpt/optim.h"
@@ -50,7 +53,11 @@ Model *ckpt_model(const char *dir, const Ops *ops, int how);
 void ckpt_optim(const char *dir, Optim *o);
 Json *ckpt_state(const char *dir, Arena *a);            /* NULL if there is no state.json */
 Json *ckpt_clock(const char *dir, Arena *a);            /* the same of clock.json */
+/* tokenizer.tok, or if there is none tokenizer.json */
 Tok *ckpt_tok(const char *dir);
+char *ckpt_tok_path(const char *dir);       /* malloced */
+/* The object in dir/name, a file beside the checkpoint's; NULL if there is none. */
+Json *ckpt_json(const char *dir, const char *name, Arena *a);
 
 /* For tests: what happens at the n-th step of the protocol (writes, fsyncs, renames ...). */
 extern struct CkptFault { int kill_at, fail_at, steps; } ckpt_fault;    /* 0: nothing */

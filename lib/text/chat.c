@@ -39,6 +39,13 @@ ChatKind chat_kind(const char *name)
     return (ChatKind)k;
 }
 
+ChatKind chat_guess(const Tok *t)
+{
+    for (int k = 0; k < CHAT_KINDS; k++)
+        if (tok_named(t, needs[k][USER]) >= 0) return (ChatKind)k;
+    return CHAT_NANOCHAT;
+}
+
 static int need(const Chat *c, const char *tok_file, const char *name)
 {
     int id = tok_named(c->tok, name);

@@ -24,6 +24,7 @@
 typedef enum { CHAT_NANOCHAT, CHAT_CHATML, CHAT_LLAMA3, CHAT_KINDS } ChatKind;
 #define CHAT_NAMES "nanochat|chatml|llama3"
 ChatKind chat_kind(const char *name);           /* one of CHAT_NAMES */
+ChatKind chat_guess(const Tok *t);              /* by the special tokens; nanochat if by none */
 
 typedef enum { PART_TEXT, PART_PYTHON, PART_OUTPUT, PART_KINDS } PartKind;
 extern const char *const part_names[PART_KINDS];        /* "text", "python", "python_output" */
