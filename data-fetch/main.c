@@ -330,7 +330,7 @@ static void fetch(const char *path, Text *t)
     bool is_text = strcmp(format, "jsonl") != 0, is_array = false;
     if (is_text) {
         int c = first_byte(in, &head);
-        is_array = !strcmp(format, "array") || 
+        is_array = !strcmp(format, "array") ||
                    (!strcmp(format, "auto") && c == '[' && named(path, ".json"));
         is_text = strcmp(format, "text") == 0 || !(c == '{' || jsonl_name(path));
     }

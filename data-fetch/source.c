@@ -111,8 +111,8 @@ void source_fetch(Arena *a, Source *s, int n, const Fetch *how)
         s->nfile = s->set ? s->set->nfile : 1;
         s->file = arena_alloc(a, (size_t)s->nfile * sizeof *s->file);
         if (!s->set) s->file[0] = s->op.path;
-        else for (int i = 0; i < s->nfile; i++) s->file[i] = 
-                local_file(a, s, &s->set->file[i], how);
+        for (int i = 0; s->set && i < s->nfile; i++)
+            s->file[i] = local_file(a, s, &s->set->file[i], how);
     }
 }
 

@@ -22,14 +22,16 @@ typedef struct Prompts {
 } Prompts;
 /* Adds rows {"messages": [...]}, of which an assistant's last message is left out, or {"prompt":
  * "..."}, for models without turns; most: ids that a prompt may have. Dies "FILE: line N: why". */
-void prompts_read(Prompts *v, const char *path, const Tok *tok, Chat *chat, size_t most);
+void prompts_read(Prompts *v, const char *path, const Tok *tok, TokEnc *enc, Chat *chat,
+                  size_t most);
 void prompts_free(Prompts *v);
 
 /* rl_sample.c */
 typedef struct Answer {
     Ids ids;                        /* the end token too, if it was drawn */
     Buf mask;                       /* a byte per id: 1 it was drawn, 0 a tool put it there */
-    double *logp; size_t cap;       /* per id, of the model at temperature 1; 0 where mask is 0 */
+    double *logp, *ref; size_t cap; /* per id, of the model at temperature 1; 0 where mask is 0;
+                                       --kl: of the reference, once it was asked */
     double entropy;                 /* sum over the drawn ids, of the whole distribution; nats */
     int ended;                      /* 0: cut */
     double reward;                  /* NAN: not judged */

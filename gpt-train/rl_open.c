@@ -77,9 +77,9 @@ void rl_prepare(Run *r, const Config *c)
     if (rl->chat) chat_stops(rl->chat, rl->stop);
     if (tok_special(r->tok, SP_BOS) >= 0) rl->stop[tok_special(r->tok, SP_BOS)] = 1;
     size_t most = T - (size_t)opt.max_tokens;
-    prompts_read(&rl->train, opt.rl, r->tok, rl->chat, most);
+    prompts_read(&rl->train, opt.rl, r->tok, rl->enc, rl->chat, most);
     for (int i = 0; i < opt.val.n; i++)
-        prompts_read(&rl->val, opt.val.s[i], r->tok, rl->chat, most);
+        prompts_read(&rl->val, opt.val.s[i], r->tok, rl->enc, rl->chat, most);
     plan(r, c);
     plan_count(&r->plan);
     count_memory(r);
@@ -123,15 +123,10 @@ void rl_begin(Run *r)
     const Ops *ops = r->ops;
     size_t N = size_mul((size_t)r->plan.B, (size_t)r->plan.T);
     if (opt.kl > 0) open_reference(r);
-    r->x = xreallocarray(NULL, N, sizeof *r->x);
-    r->y = xreallocarray(NULL, N, sizeof *r->y);
+    run_batch(r);
     rl->wt = xreallocarray(NULL, N, sizeof *rl->wt);
-    r->dx = ops->alloc(size_mul(N, sizeof *r->dx));
-    r->dy = ops->alloc(size_mul(N, sizeof *r->dy));
     rl->dwt = ops->alloc(size_mul(N, sizeof *rl->dwt));
     rl->dloss = ops->alloc(size_mul(N, sizeof *rl->dloss));
-    tape_init(&r->tape, ops);
-    r->tape.recompute = opt.recompute;
     r->gen = gen_new(r->m);
     rl->judge = judge_open(r->tok, rl->chat, opt.resume ? r->st.step : -1);
 }

@@ -104,9 +104,9 @@ static void add(Prompts *v, Reader *f, const char *s, size_t n, size_t most)
     v->hash = xxh3(two, sizeof two);
 }
 
-void prompts_read(Prompts *v, const char *path, const Tok *tok, Chat *chat, size_t most)
+void prompts_read(Prompts *v, const char *path, const Tok *tok, TokEnc *enc, Chat *chat, size_t most)
 {
-    Reader f = { .tok = tok, .chat = chat, .enc = tokenc_new(tok) };
+    Reader f = { .tok = tok, .chat = chat, .enc = enc };
     In *in = in_open(path);
     Buf line = {0};
     size_t before = v->n;
@@ -122,7 +122,6 @@ void prompts_read(Prompts *v, const char *path, const Tok *tok, Chat *chat, size
     in_close(in);
     buf_free(&line);
     arena_free(&f.a);
-    tokenc_free(f.enc);
 }
 
 void prompts_free(Prompts *v)

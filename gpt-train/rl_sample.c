@@ -13,8 +13,11 @@ typedef struct Sampler {
 
 static void add(Answer *a, int id, int drawn, double logp)
 {
-    if (a->ids.n == a->cap)
-        a->logp = xreallocarray(a->logp, a->cap = a->cap ? 2 * a->cap : 64, sizeof *a->logp);
+    if (a->ids.n == a->cap) {
+        a->cap = a->cap ? 2 * a->cap : 64;
+        a->logp = xreallocarray(a->logp, a->cap, sizeof *a->logp);
+        a->ref = xreallocarray(a->ref, a->cap, sizeof *a->ref);
+    }
     a->logp[a->ids.n] = logp;
     ids_add(&a->ids, (uint32_t)id);
     buf_char(&a->mask, (char)drawn);
@@ -90,6 +93,7 @@ void answers_free(Answer *a, int n)
         ids_free(&a[i].ids);
         buf_free(&a[i].mask);
         free(a[i].logp);
+        free(a[i].ref);
     }
     free(a);
 }

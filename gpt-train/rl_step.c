@@ -160,7 +160,7 @@ static void mean_numbers(RlLog *s)
 
 /* One prompt's group: loss and gradient. first: the weights are still those that sampled, and a
  * signal may end it (0 then). */
-static int group_step(Run *r, const Prompt *p, const Answer *a, int first, RlLog *s)
+static int group_step(Run *r, const Prompt *p, Answer *a, int first, RlLog *s)
 {
     Rl *rl = r->rl;
     int n = opt.samples;
@@ -172,7 +172,12 @@ static int group_step(Run *r, const Prompt *p, const Answer *a, int first, RlLog
         q.old = g.old;
     }
     if (rl->ref) {
-        logps(r, rl->ref, p, a, n, g.L, g.ref);
+        if (first) logps(r, rl->ref, p, a, n, g.L, g.ref);
+        for (int i = 0; i < n; i++) {           /* it does not move: asked once a step */
+            double *now = g.ref + (size_t)i * (size_t)g.L;
+            size_t bytes = a[i].ids.n * sizeof *now;
+            if (bytes) memcpy(first ? a[i].ref : now, first ? now : a[i].ref, bytes);
+        }
         q.ref = g.ref;
     }
     RlLoss l = rl_loss(g.grad, g.adv, &rl->loss, &q);

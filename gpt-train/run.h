@@ -84,6 +84,7 @@ real *run_mean_on(Run *r);
 void run_mean_off(Run *r, real *w);
 
 /* step.c */
+void run_batch(Run *r);             /* ids of a micro-batch, here and on the device; the tape */
 void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */
 /* One step; dies if it is not finite. 0 if a signal came in between: then nothing has changed. */
 int run_step(Run *r, StepLog *s);

@@ -6,19 +6,25 @@
 #include <math.h>
 #include <stdlib.h>
 
+void run_batch(Run *r)
+{
+    size_t N = size_mul((size_t)r->plan.B, (size_t)r->plan.T);
+    r->x = xreallocarray(NULL, N, sizeof *r->x);
+    r->y = xreallocarray(NULL, N, sizeof *r->y);
+    r->dx = r->ops->alloc(size_mul(N, sizeof *r->dx));
+    r->dy = r->ops->alloc(size_mul(N, sizeof *r->dy));
+    tape_init(&r->tape, r->ops);
+    r->tape.recompute = opt.recompute;
+}
+
 void run_buffers(Run *r)
 {
     const Ops *ops = r->ops;
     size_t T = (size_t)r->plan.T, N = size_mul((size_t)r->plan.B, T);
     size_t all = size_mul((size_t)r->plan.rows, T);
-    r->x = xreallocarray(NULL, N, sizeof *r->x);
-    r->y = xreallocarray(NULL, N, sizeof *r->y);
+    run_batch(r);
     r->loss = xreallocarray(NULL, all, sizeof *r->loss);
-    r->dx = ops->alloc(size_mul(N, sizeof *r->dx));
-    r->dy = ops->alloc(size_mul(N, sizeof *r->dy));
     r->dloss = ops->alloc(size_mul(all, sizeof *r->dloss));
-    tape_init(&r->tape, ops);
-    r->tape.recompute = opt.recompute;
     if (opt.doc_mask) {
         r->doc = xreallocarray(NULL, N, sizeof *r->doc);
         r->ddoc = ops->alloc(size_mul(N, sizeof *r->ddoc));
