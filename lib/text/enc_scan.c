@@ -11,7 +11,7 @@
 
 struct EncModel {
     const Tok *t;               /* plain, or none of the rest is there */
-    Tok *own; uint32_t *ids;    /* what t was made for another one; or NULL */
+    const uint32_t *ids;        /* of the tokenizer that t stands for; NULL: of itself */
     atomic_int users;
     PairTable pairs;
     bool simd;                  /* AVX2, and a table of pairs */
@@ -53,8 +53,8 @@ EncModel *encmodel_new(const Tok *t)
     EncModel *m = xcalloc(1, sizeof *m);
     m->users = 1;
     pthread_mutex_init(&m->lock, NULL);
-    if (!tok_plain(t)) m->own = tok_renumbered(t, &m->ids);
-    m->t = t = m->own ? m->own : t;
+    const Tok *plain = tok_renumbered(t, &m->ids);
+    m->t = t = plain ? plain : t;
     if (!tok_plain(t)) return m;
     pairs_make(&m->pairs, t);
     m->simd = (m->pairs.slot || m->pairs.wide) && has_avx2();
@@ -78,7 +78,6 @@ void encmodel_free(EncModel *m)
     pthread_mutex_destroy(&m->lock);
     pairs_free(&m->pairs);
     free(m->bytes), free(m->chars);
-    tok_free(m->own), free(m->ids);
     free(m);
 }
 

@@ -359,14 +359,8 @@ bool tok_all_reached(const Tok *t)
 {
     PieceRoom r = {0};
     Ids v = {0};
-    uint32_t *ids = NULL;
     bool yes = t->merges + 256 >= t->ordinary;
-    Tok *plain = yes ? tok_renumbered(t, &ids) : NULL;
-    if (plain) {
-        yes = merges_reach_all(plain);
-        tok_free(plain), free(ids);
-        return yes;
-    }
+    if (yes && t->renumbered) return merges_reach_all(t->renumbered);
     for (int id = 0; yes && id < t->vocab; id++) {
         if (t->len[id] < 2)
             continue;
@@ -388,15 +382,56 @@ static bool is_plain(const Tok *t)
     return true;
 }
 
+static void renumber(Tok *t)
+{
+    size_t n = 256 + t->merges;
+    if (t->by_rank || !t->merges) return;
+    uint32_t *to = xreallocarray(NULL, n, sizeof *to);
+    uint32_t *from = xcalloc((size_t)t->vocab, sizeof *from);   /* plus 1; 0: not made yet */
+    Buf b = {0};
+    for (uint32_t c = 0; c < 256; c++) {
+        to[c] = (uint32_t)t->byte_id[c];
+        from[to[c]] = c + 1;
+    }
+    bool good = true;
+    for (uint32_t k = 0; k < t->merges && good; k++) {
+        uint32_t x = from[t->pair[k][0]], y = from[t->pair[k][1]];
+        uint32_t id = tok_slot(t, t->pair[k][0], t->pair[k][1])->id1 - 1;
+        good = x && y && !from[id];
+        if (!good) break;
+        to[256 + k] = id;
+        from[id] = 256 + k + 1;
+        buf_u32(&b, x - 1), buf_u32(&b, y - 1);
+    }
+    if (good) {
+        t->renumbered = tok_of_pairs("merges", b.s, t->merges, 0);
+        t->renumbered->plain = true;
+        t->renumbered_ids = to;
+    } else {
+        free(to);
+    }
+    free(from), buf_free(&b);
+}
+
+static void drop_renumbered(Tok *t)
+{
+    tok_free(t->renumbered), free(t->renumbered_ids);
+    t->renumbered = NULL, t->renumbered_ids = NULL;
+}
+
 Tok *tok_end(Tok *t)
 {
     for (int b = 0; b < 256; b++)
         if (t->byte_id[b] < 0)
             die("%s: has no token for the byte %02x", t->name, (unsigned)b);
     check_names(t);
+    if (!is_plain(t))                                   /* or it is not known yet */
+        renumber(t);
     if (!t->whole)
         t->whole = tok_all_reached(t);
     t->plain = is_plain(t);
+    if (t->plain)
+        drop_renumbered(t);
     t->version1 = t->plain && (size_t)t->vocab == t->ordinary + t->specials && !t->nfc &&
                   t->specials <= 1024 && !strcmp(t->pattern, split_pattern);
     for (int id = (int)t->ordinary; t->version1 && id < t->vocab; id++)
@@ -426,43 +461,11 @@ Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n)
     return tok_end(t);
 }
 
-Tok *tok_renumbered(const Tok *t, uint32_t **ids)
-{
-    size_t n = 256 + t->merges;
-    if (t->by_rank || !t->merges) return NULL;
-    uint32_t *to = xreallocarray(NULL, n, sizeof *to);
-    uint32_t *from = xcalloc((size_t)t->vocab, sizeof *from);   /* plus 1; 0: not made yet */
-    Buf b = {0};
-    for (uint32_t c = 0; c < 256; c++) {
-        to[c] = (uint32_t)t->byte_id[c];
-        from[to[c]] = c + 1;
-    }
-    bool good = true;
-    for (uint32_t k = 0; k < t->merges && good; k++) {
-        uint32_t x = from[t->pair[k][0]], y = from[t->pair[k][1]];
-        uint32_t id = tok_slot(t, t->pair[k][0], t->pair[k][1])->id1 - 1;
-        good = x && y && !from[id];
-        if (!good) break;
-        to[256 + k] = id;
-        from[id] = 256 + k + 1;
-        buf_u32(&b, x - 1), buf_u32(&b, y - 1);
-    }
-    Tok *plain = NULL;
-    if (good) {
-        plain = tok_of_pairs("merges", b.s, t->merges, 0);
-        plain->plain = true;
-        *ids = to;
-    } else {
-        free(to);
-    }
-    free(from), buf_free(&b);
-    return plain;
-}
-
 void tok_free(Tok *t)
 {
     if (!t)
         return;
+    drop_renumbered(t);
     buf_free(&t->bytes);
     free(t->span), free(t->len), free(t->pair), free(t->pairs), free(t->ids), free(t->pattern);
     free(t);
@@ -487,6 +490,13 @@ int tok_named(const Tok *t, const char *name)
 const int32_t *tok_byte_lengths(const Tok *t) { return t->len; }
 int tok_max_length(const Tok *t) { return t->max_len; }
 bool tok_plain(const Tok *t) { return t->plain; }
+
+const Tok *tok_renumbered(const Tok *t, const uint32_t **ids)
+{
+    *ids = t->renumbered_ids;
+    return t->renumbered;
+}
+
 bool tok_whole(const Tok *t) { return t->whole; }
 SplitKind tok_split(const Tok *t) { return t->kind; }
 const char *tok_pattern(const Tok *t) { return t->pattern; }

@@ -58,9 +58,10 @@ bool tok_nfc(const Tok *t);                     /* text is put into form NFC fir
 int tok_byte_id(const Tok *t, unsigned char b);         /* always there */
 /* Of a plain tokenizer: how many merges, and the pairs. Otherwise 0. */
 size_t tok_merges(const Tok *t, const uint32_t (**pair)[2]);
-/* A plain tokenizer with the same merges in the same order, for merging only; (*ids)[its id] is the
- * id in t. Both are the caller's. NULL: merges go by rank, or do not make one new token each. */
-Tok *tok_renumbered(const Tok *t, uint32_t **ids);
+/* Of a tokenizer that is not plain: a plain one with the same merges in the same order, for merging
+ * only; (*ids)[its id] is the id in t. Both belong to t. NULL: t is plain, or its merges go by rank
+ * or do not make one new token each. */
+const Tok *tok_renumbered(const Tok *t, const uint32_t **ids);
 /* Merge of a and b: its id, or -1. Ordinary token with these bytes: its id, or -1. */
 int tok_pair(const Tok *t, uint32_t a, uint32_t b);
 int tok_find(const Tok *t, const char *s, size_t n);

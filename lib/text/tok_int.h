@@ -31,6 +31,7 @@ struct Tok {
     bool whole;                 /* a piece that is a token is that token */
     bool nfc;                   /* the tokenizer wants text in Unicode's form NFC */
     bool out_of_order;          /* merge k is not of two smaller ids to id 256 + k, for some k */
+    struct Tok *renumbered; uint32_t *renumbered_ids;   /* see tok_renumbered(); or NULL */
     bool plain, version1;       /* version1: all of it fits the first version of the .tok file */
     SplitKind kind;
     char *pattern;
