@@ -112,8 +112,26 @@ static void take(Csv *c, char x)
     }
 }
 
+static const char MARK[] = "\xEF\xBB\xBF";
+
+/* How many bytes of s belong to the mark; what only began like one is text. */
+static size_t skip_mark(Csv *c, const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n && c->mark < 3 && s[i] == MARK[c->mark]) i++, c->mark++;
+    if (i == n || c->mark == 3) return i;
+    int began = c->mark;
+    c->mark = 3;
+    csv_feed(c, MARK, (size_t)began);
+    return i;
+}
+
 bool csv_feed(Csv *c, const char *s, size_t n)
 {
+    if (c->mark < 3) {
+        size_t k = skip_mark(c, s, n);
+        s += k, n -= k;
+    }
     for (size_t i = 0; i < n && !c->stop; i++) {
         if (c->at == CSV_PLAIN || c->at == CSV_QUOTED) {        /* the bytes that mean nothing */
             size_t k = i;
@@ -131,6 +149,11 @@ bool csv_feed(Csv *c, const char *s, size_t n)
 
 void csv_end(Csv *c)
 {
+    if (c->mark && c->mark < 3) {               /* a beginning of it is all there is */
+        int began = c->mark;
+        c->mark = 3;
+        csv_feed(c, MARK, (size_t)began);
+    }
     if (c->stop) return;
     if (c->at == CSV_QUOTED)
         die("%s: ends inside a field whose quote opens in the record of line %" PRIu64, c->file,

@@ -22,6 +22,7 @@ typedef struct Csv {
     size_t *end, *name_end; size_t n, cap, names;       /* where fields, names end */
     uint64_t line, began;       /* lines seen; where this record began */
     uint64_t replaced;
+    int mark;                   /* bytes of the byte-order mark seen; 3: past where it can be */
     enum { CSV_START, CSV_PLAIN, CSV_QUOTED, CSV_QUOTE, CSV_CR } at;
     bool stop;
 } Csv;

@@ -193,13 +193,11 @@ static void fetch_csv(const char *path, In *in, char sep)
     Counted range_rows = count_from(path);
     Csv c = { .file = in_name(in), .sep = sep, .row = counted_row, .arg = &range_rows };
     const char *p;
-    size_t k, bom = 0;
-    while ((k = in_some(in, &p)) > 0) {
-        if (in_offset(in) == 0 && k >= 3 && !memcmp(p, "\xEF\xBB\xBF", 3)) bom = 3;
-        bool more = csv_feed(&c, p + bom, k - bom);
-        bom = 0;
+    size_t k;
+    bool more = true;
+    while (more && (k = in_some(in, &p)) > 0) {
+        more = csv_feed(&c, p, k);
         in_skip(in, k);
-        if (!more) break;
     }
     csv_end(&c);
     replaced += c.replaced;

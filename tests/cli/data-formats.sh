@@ -11,6 +11,7 @@ printf '\357\273\277text\tn\nx "y"\t1' >q.tsv
 says 1 "q.tsv: line 2: a quote within a field" "a quote within a plain field" "$fetch q.tsv"
 printf '\357\273\277text\tn\nx, y\t1' >a.tsv
 is "TSV, a byte-order mark, no line end at the end" "$fetch a.tsv" '{"text":"x, y","n":"1"}'
+is "the mark in pieces" "{ printf '\\357'; sleep 0.1; printf '\\273\\277text\\nx\\n'; } | $fetch --format csv -" '{"text":"x"}'
 is "a column, empty lines of which are values" "printf 'text\n\nx\n' | $fetch --format csv -" '{"text":""}
 {"text":"x"}'
 is "rows of it" "$fetch --range 1:2 a.csv | jq -r .id; $fetch a.csv@2:3 | jq -r .id" "2
