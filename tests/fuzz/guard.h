@@ -87,7 +87,7 @@ void __wrap_die(const char *fmt, ...)
 /* f(arg); false if it died. */
 static bool survives(void (*f)(void *), void *arg)
 {
-    bool well = true;
+    volatile bool well = true;                  /* across longjmp() */
     verbose = 0;
     guard_on = true, guard_n = 0;
     if (setjmp(guard_back) == 0) {

@@ -5,8 +5,8 @@
  * Lines end in LF or CR LF; empty ones are left out where there are several fields. All values are
  * strings. A byte-order mark is skipped; invalid UTF-8 becomes U+FFFD, counted. Dies "FILE: line N:
  * why". Memory: a record. */
-#ifndef DATA_FETCH_CSV_H
-#define DATA_FETCH_CSV_H
+#ifndef DATA_CSV_H
+#define DATA_CSV_H
 #include "base/buf.h"
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  *
  * Each element is parsed strictly (json.h) and put out on one line: line ends between its parts
  * become spaces. Dies "FILE: byte N: why". Memory: an element. */
-#ifndef DATA_FETCH_ARRAY_H
-#define DATA_FETCH_ARRAY_H
+#ifndef DATA_ARRAY_H
+#define DATA_ARRAY_H
 #include "base/buf.h"
 #include <stdbool.h>
 #include <stdint.h>
