@@ -2,22 +2,15 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/opt.h"
-#include "data/array.h"
-#include "data/csv.h"
 #include "data/parquet.h"
 #include "mix.h"
-#include "range.h"
+#include "read.h"
 #include "sink.h"
 #include "source.h"
-#include "text.h"
-#include "text/docs.h"
-#include "text/utf8.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 
 typedef unsigned long long ull;
 
@@ -61,297 +54,33 @@ static const Opt opts[] = {
     OPT_END
 };
 
-static Range range;
 static Sink sink = { .line = { .what = "fetching", .unit = "B" } };
 static Mix *mix;                        /* NULL: rows go on as they come */
 static const Source *source;            /* being read */
 static uint64_t in_source;              /* its rows so far */
-static Buf row, repaired;
-static uint64_t replaced;
 
 static bool enough(void)
 {
     return sink_full(&sink) || (!mix && in_source >= source->op.to);
 }
 
-static void row_write(const char *s, size_t n)
+static bool row_write(void *arg, const char *s, size_t n)
 {
     uint64_t i = in_source++;
+    (void)arg;
     if (mix) mix_add(mix, s, n);
     else if (i >= source->op.from && i < source->op.to)
         sink_row(&sink, source->op.path, i, s, n);
-}
-
-static bool text_row(void *arg, const char *s, size_t n)
-{
-    (void)arg;
-    if (utf8_valid(s, n) < n) {
-        buf_clear(&repaired);
-        replaced += utf8_repair(&repaired, s, n);
-        s = repaired.s;
-        n = repaired.n;
-    }
-    buf_clear(&row);
-    buf_str(&row, "{\"text\":");
-    json_str(&row, s, n);
-    buf_char(&row, '}');
-    row_write(row.s, row.n);
     return !enough();
 }
 
-/* ---- sizes, for percentages ----------------------------------------------------- */
-
-static void need_twice(const char *path)
+static void split_at(Read *r, const char *how)
 {
-    struct stat st;
-    if (strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-        die("%s: percentages in --range need a regular file, whose size is known",
-            strcmp(path, "-") ? path : "stdin");
-}
-
-static uint64_t count_bytes(const char *path)
-{
-    uint64_t n = 0;
-    size_t k;
-    const char *p;
-    need_twice(path);
-    for (In *in = in_open(path); ; n += k) {        /* read, because it may be gzip */
-        if ((k = in_some(in, &p)) == 0) return in_close(in), n;
-        in_skip(in, k);
-    }
-}
-
-static uint64_t count_rows(const char *path)
-{
-    uint64_t n = 0;
-    need_twice(path);
-    DocReader *r = docs_open(path);
-    for (Doc d; doc_skip(r, &d); ) n++;
-    docs_close(r);
-    return n;
-}
-
-/* ---- the two kinds of input ----------------------------------------------------- */
-
-/* lines: how many were consumed already */
-static void fetch_jsonl(const char *path, In *in, uint64_t lines)
-{
-    uint64_t from, to;
-    range_resolve(&range, range_relative(&range) ? count_rows(path) : 0, &from, &to);
-    DocReader *r = docs_from(in, lines);
-    Doc d;
-    for (uint64_t i = 0; i < to && !enough(); i++) {
-        if (!(i < from ? doc_skip(r, &d) : doc_next(r, &d))) break;
-        if (i >= from) row_write(d.raw, d.raw_len);
-    }
-    docs_close(r);
-}
-
-static void fetch_parquet(const char *path)
-{
-    uint64_t from, to;
-    Parquet *p = parquet_open(path, columns.s, columns.n);
-    range_resolve(&range, parquet_rows(p), &from, &to);
-    for (uint64_t i = 0; i < to && !enough(); i++) {
-        buf_clear(&row);
-        if (!parquet_row(p, &row)) break;
-        if (i >= from) row_write(row.s, row.n);
-    }
-    parquet_close(p);
-}
-
-static bool is_parquet(const char *path, In *in)
-{
-    const char *s;
-    size_t n = in_some(in, &s);
-    if (strcmp(format, "auto")) return strcmp(format, "parquet") == 0;
-    return strcmp(path, "-") && parquet_magic(s, n);
-}
-
-/* The rows of CSV and arrays, numbered; those of --range go on. */
-typedef struct Counted { uint64_t i, from, to; } Counted;
-
-static bool counted_row(void *arg, const char *s, size_t n)
-{
-    Counted *c = arg;
-    if (c->i >= c->from && c->i < c->to) row_write(s, n);
-    return ++c->i < c->to && !enough();
-}
-
-static Counted count_from(const char *path)
-{
-    Counted c = {0};
-    if (range_relative(&range))
-        die("%s: percentages in --range are for text, JSON Lines and Parquet",
-            strcmp(path, "-") ? path : "stdin");
-    range_resolve(&range, 0, &c.from, &c.to);
-    return c;
-}
-
-static void fetch_csv(const char *path, In *in, char sep)
-{
-    Counted range_rows = count_from(path);
-    Csv c = { .file = in_name(in), .sep = sep, .row = counted_row, .arg = &range_rows };
-    const char *p;
-    size_t k;
-    bool more = true;
-    while (more && (k = in_some(in, &p)) > 0) {
-        more = csv_feed(&c, p, k);
-        in_skip(in, k);
-    }
-    csv_end(&c);
-    replaced += c.replaced;
-    csv_free(&c);
-    in_close(in);
-}
-
-/* head: white space before it, consumed already */
-static void fetch_array(const char *path, In *in, const Buf *head)
-{
-    Counted range_rows = count_from(path);
-    Array a = { .file = in_name(in), .row = counted_row, .arg = &range_rows, .pos = head->n };
-    const char *p;
-    size_t k;
-    bool more = true;
-    while (more && (k = in_some(in, &p)) > 0) {
-        more = array_feed(&a, p, k);
-        in_skip(in, k);
-    }
-    array_end(&a);
-    array_free(&a);
-    in_close(in);
-}
-
-typedef struct Part { Cut from, to; uint64_t pos; } Part;
-
-/* The n bytes at s->pos; false if no more are wanted. */
-static bool text_bytes(Part *s, Text *t, const char *p, size_t n)
-{
-    size_t a = cut_find(&s->from, s->pos, p, n), b = cut_find(&s->to, s->pos, p, n);
-    s->pos += n;
-    return (a >= b || text_feed(t, p + a, b - a)) && !s->to.done;
-}
-
-/* head: bytes consumed already, without the byte-order mark of `bom` bytes before them */
-static void fetch_text(const char *path, In *in, Text *t, const Buf *head, size_t bom)
-{
-    Part s = { .pos = bom };
-    size_t k = 0;
-    const char *p;
-    range_resolve(&range, range_relative(&range) ? count_bytes(path) : 0, &s.from.at, &s.to.at);
-    bool more = text_bytes(&s, t, head->s, head->n);
-    while (more && (k = in_some(in, &p)) > 0) {
-        more = text_bytes(&s, t, p, k);
-        in_skip(in, k);
-    }
-    text_end(t);
-    in_close(in);
-}
-
-/* ---- which kind ----------------------------------------------------------------- */
-
-static bool ends_in(const char *s, size_t n, const char *tail)
-{
-    size_t k = strlen(tail);
-    return n >= k && strncasecmp(s + n - k, tail, k) == 0;
-}
-
-/* Does the name, but for .gz or .zst, end so? */
-static bool named(const char *path, const char *tail)
-{
-    size_t n = strlen(path);
-    if (ends_in(path, n, ".gz")) n -= 3;
-    else if (ends_in(path, n, ".zst")) n -= 4;
-    return ends_in(path, n, tail);
-}
-
-static bool jsonl_name(const char *path)
-{
-    return named(path, ".jsonl") || named(path, ".json") || named(path, ".ndjson");
-}
-
-static bool is_format(const char *path, const char *name)
-{
-    char *tail = xasprintf(".%s", name);
-    bool yes = !strcmp(format, name) || (!strcmp(format, "auto") && named(path, tail));
-    free(tail);
-    return yes;
-}
-
-static const char BOM[] = "\xEF\xBB\xBF";
-
-/* Consume a byte-order mark and white space into head, up to the byte that decides; that byte,
- * or -1. */
-static int first_byte(In *in, Buf *head)
-{
-    const char *p;
-    size_t k;
-    while ((k = in_some(in, &p)) > 0) {
-        for (size_t i = 0; i < k; i++) {
-            bool maybe = head->n < 3 && memcmp(head->s, BOM, head->n) == 0;
-            bool inside = maybe && head->n > 0;         /* part of a mark was seen */
-            bool white = p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n';
-            if ((maybe && p[i] == BOM[head->n]) || (white && !inside)) {
-                buf_char(head, p[i]);
-                continue;
-            }
-            int c = (unsigned char)p[i];
-            in_skip(in, i);
-            return inside ? -1 : c;
-        }
-        in_skip(in, k);
-    }
-    return -1;
-}
-
-static uint64_t count_lines(const Buf *b)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < b->n; i++) n += b->s[i] == '\n';
-    return n;
-}
-
-static void fetch(const char *path, Text *t)
-{
-    In *in = in_open(path);
-    if (is_parquet(path, in)) {
-        in_close(in);
-        fetch_parquet(path);
-        return;
-    }
-    if (is_format(path, "csv") || is_format(path, "tsv")) {
-        fetch_csv(path, in, is_format(path, "csv") ? ',' : '\t');
-        return;
-    }
-    Buf head = {0};
-    buf_str(&head, "");
-    bool is_text = strcmp(format, "jsonl") != 0, is_array = false;
-    if (is_text) {
-        int c = first_byte(in, &head);
-        is_array = !strcmp(format, "array") ||
-                   (!strcmp(format, "auto") && c == '[' && named(path, ".json"));
-        is_text = strcmp(format, "text") == 0 || !(c == '{' || jsonl_name(path));
-    }
-    if (is_array) {
-        fetch_array(path, in, &head);
-    } else if (is_text) {
-        size_t bom = head.n >= 3 && memcmp(head.s, BOM, 3) == 0 ? 3 : 0;
-        memmove(head.s, head.s + bom, head.n -= bom);
-        fetch_text(path, in, t, &head, bom);
-    } else {
-        fetch_jsonl(path, in, count_lines(&head));
-    }
-    buf_free(&head);
-}
-
-static Text text_start(void)
-{
-    Text t = { .kind = SPLIT_SEP, .sep = split, .sep_len = strlen(split), .doc = text_row };
-    if (strcmp(split, "blank") == 0) t.kind = SPLIT_BLANK;
-    if (strcmp(split, "line") == 0) t.kind = SPLIT_LINE;
-    if (strcmp(split, "none") == 0) t.kind = SPLIT_NONE;
-    if (t.sep_len == 0) die_usage("--split: an empty separator");
-    return t;
+    r->split = SPLIT_SEP, r->sep = how;
+    if (strcmp(how, "blank") == 0) r->split = SPLIT_BLANK;
+    if (strcmp(how, "line") == 0) r->split = SPLIT_LINE;
+    if (strcmp(how, "none") == 0) r->split = SPLIT_NONE;
+    if (!*how) die_usage("--split: an empty separator");
 }
 
 static bool mixed_row(void *arg, int set, uint64_t index, const char *s, size_t n)
@@ -387,32 +116,27 @@ static void check_options(void)
 }
 
 /* How the files of a set are read; what the command line says goes first. */
-static void as_set_says(const Set *set, const char *given_format, StrList given_columns, Text *t)
+static void as_set_says(Read *r, const Set *set)
 {
-    format = set && !strcmp(given_format, "auto") ? set->format : given_format;
-    if (!strcmp(format, "zip")) die("%s: zip files are not read yet", set->name);
+    r->format = set && !strcmp(format, "auto") ? set->format : format;
+    if (!strcmp(r->format, "zip")) die("%s: zip files are not read yet", set->name);
     if (set && set->adapter)
         warn("%s: rows are as published; %s makes conversations of them", set->name, set->adapter);
-    columns = given_columns;
-    if (set && !columns.n) columns = (StrList){ set->column, set->ncolumn };
-    Text fresh = text_start();
-    if (set && set->separator && !opt_given("split"))
-        fresh.kind = SPLIT_SEP, fresh.sep = set->separator, fresh.sep_len = strlen(fresh.sep);
-    t->kind = fresh.kind, t->sep = fresh.sep, t->sep_len = fresh.sep_len;
+    r->columns = set && !columns.n ? (StrList){ set->column, set->ncolumn } : columns;
+    split_at(r, split);
+    if (set && set->separator && !opt_given("split")) r->split = SPLIT_SEP, r->sep = set->separator;
 }
 
-static void fetch_all(const Source *o, int n, Text *t)
+static void read_all(Read *r, const Source *o, int n)
 {
-    const char *given = format;
-    StrList given_columns = columns;
     for (source = o; source < o + n && !sink_full(&sink); source++) {
         const Operand *op = &source->op;
         double whole = shuffle ? 1 : op->times;
         if (mix) mix_source(mix, op->path, op->times, op->from, op->to);
-        as_set_says(source->set, given, given_columns, t);
+        as_set_says(r, source->set);
         for (; whole > 0 && !sink_full(&sink); whole--) {
             in_source = 0;
-            for (int i = 0; i < source->nfile && !enough(); i++) fetch(source->file[i], t);
+            for (int i = 0; i < source->nfile && !enough(); i++) read_rows(r, source->file[i]);
         }
     }
     if (mix) mix_run(mix, mixed_row, (void *)(uintptr_t)o);
@@ -435,6 +159,7 @@ static Source *sources(Arena *a, int n, char **s)
 
 static void tell(void)
 {
+    Buf row = {0};
     Parquet *p = parquet_open(inspect, NULL, 0);
     parquet_describe(p, &row);
     Out *out = out_open(output, 0);
@@ -448,7 +173,8 @@ int main(int argc, char **argv)
 {
     int n = opt_parse(argc, argv, "[options] [SET[:SPLIT] | URL | FILE][@START:STOP][*TIMES] ...",
                       "Turn data sets, tables and text into JSON Lines of documents, one row each.", opts);
-    if (!range_parse(range_text, &range))
+    Read read = { .row = row_write };
+    if (!range_parse(range_text, &read.range))
         die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing",
                   range_text);
     if (inspect) {
@@ -459,7 +185,7 @@ int main(int argc, char **argv)
     if (list) return sets_list(), 0;
     check_options();
     Arena arena = {0};
-    Text t = text_start();
+    split_at(&read, split);
     Source *o = sources(&arena, n, argv + 1);
     int nsource = n ? n : 1;
     if (plan) return source_plan(o, nsource), 0;
@@ -470,7 +196,7 @@ int main(int argc, char **argv)
     sink.most = (uint64_t)max_docs;
     sink.out = out_open(output, 0);
     if (holdout) sink.held = out_open(holdout_file, 0);
-    fetch_all(o, nsource, &t);
+    read_all(&read, o, nsource);
     progress_end(&sink.line);
     if (sink.rows == 0) {
         out_discard(sink.out);
@@ -482,15 +208,13 @@ int main(int argc, char **argv)
     if (sink.held) out_close(sink.held);
     out_close(sink.out);
     note(1, "%llu rows, %llu bytes; %llu empty documents left out, "
-         "%llu invalid UTF-8 sequences replaced", (ull)sink.rows, (ull)sink.bytes, (ull)t.empty,
-         (ull)replaced);
+         "%llu invalid UTF-8 sequences replaced", (ull)sink.rows, (ull)sink.bytes, (ull)read.empty,
+         (ull)read.replaced);
     if (holdout) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
     mix_free(mix);
     for (int i = 0; i < nsource; i++) free(o[i].op.path);
     arena_free(&arena);
     buf_free(&sink.row);
-    text_free(&t);
-    buf_free(&row);
-    buf_free(&repaired);
+    read_free(&read);
     return 0;
 }

@@ -5,6 +5,7 @@ for f in a b; do seq 0 999 | sed "s/.*/{\"text\": \"$f&\"}/" >$f.jsonl; done
 fetch="data-fetch -q"
 
 is "a slice, twice" "$fetch 'a.jsonl@3:5*2' | tr -dc '0-9a\n' | tr '\n' ' '" "a3 a4 a3 a4 "
+is "after the slice of a text comes the next file" "printf 'a\n\nb\n' >t.txt; $fetch t.txt@0:1 t.txt 'a.jsonl@3:4' | tr -dc '0-9a-z\n' | tr '\n' ' '" "texta texta textb texta3 "
 cp a.jsonl 'a@1:2*3'
 is "a file of that very name" "$fetch 'a@1:2*3' | wc -l" 1000
 says 1 "no such file" "a name that is none" "$fetch 'none*2'"

@@ -1,0 +1,29 @@
+/* read.h -- the rows of a file, whatever its format: JSON Lines, an array, CSV, Parquet, text.
+ *
+ * The format is the one that is said, or found by name and first bytes (data-fetch(1)). Bad rows and
+ * damage die, "FILE: place: why". Memory: a row. */
+#ifndef DATA_FETCH_READ_H
+#define DATA_FETCH_READ_H
+#include "base/buf.h"
+#include "base/opt.h"
+#include "range.h"
+#include "text.h"
+
+/* A row: JSON without a line end. false: no more are wanted. */
+typedef bool ReadRow(void *arg, const char *s, size_t n);
+
+typedef struct Read {
+    const char *format;         /* as for --format */
+    StrList columns;            /* of Parquet; none: all */
+    SplitKind split; const char *sep;           /* of text; sep for SPLIT_SEP, not empty */
+    Range range;                /* these rows, or bytes of text */
+    ReadRow *row; void *arg;
+    /* {0} to begin with */
+    uint64_t empty, replaced;   /* empty documents left out; invalid UTF-8 sequences, both so far */
+    Buf made, repaired;
+} Read;
+
+void read_rows(Read *r, const char *path);      /* "-": stdin */
+void read_free(Read *r);
+
+#endif
