@@ -13,6 +13,8 @@
 # make install       PREFIX=/usr/local; DESTDIR is honoured
 #
 # OMP CUDA MPI ZSTD SNAPPY CURL: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
+# CUDA_ARCHS: what nvcc compiles for. 80 (default) also runs on later devices, which then compile it
+#                    anew once; all: 80, 89, 90a, 100 and 120, and what comes after 120.
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # What setup installs decides how the rest is built: the other goals run after it, in a make of their own.
@@ -63,12 +65,14 @@ have_snappy := $(call want,SNAPPY,echo 'int main(void){return 0;}' | $(CC) -x c 
 have_mpi    := $(call want,MPI,command -v mpicc)
 CUSRC       := $(wildcard lib/ops/cuda/*.cu)
 have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } 2>/dev/null)
+# The tests run CUDA's kernels on the CPU; a C++ compiler is all they need.
+have_cxx    := $(if $(BUILDS_NOTHING),,$(shell echo 'int main() { return 0; }' | $(CXX) -std=c++17 -x c++ - -o /dev/null 2>/dev/null && echo yes))
 
-BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
+BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
 PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)$(if $(have_curl), libcurl)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
-ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
-LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy)) -lm -lpthread
+ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_cuda), -DHAVE_CUDA) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
+LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy))$(if $(have_cuda), -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++) -lm -lpthread
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
 # ---- the library ----------------------------------------------------------
@@ -88,6 +92,19 @@ CPUSRC   := $(wildcard lib/ops/cpu/*.c)
 ACTSRC   := $(filter-out %/mem.c %/optim.c %/probe.c,$(CPUSRC))
 OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
             $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o) $(ACTSRC:%.c=$(BUILD)/%.$(t).bf16.o))
+# lib/ops/cuda: each file once with float Acts and once with bfloat16 ones, but CUDA_ONCE, which know
+# of none. $(call cuda_objects,FOLDER): the objects' names.
+CUDA_ONCE := mem.c
+CUDA_FILES := $(notdir $(wildcard lib/ops/cuda/*.c) $(CUSRC))
+cuda_objects = $(addprefix $(1)/lib/ops/cuda/,$(patsubst %,%.o,$(CUDA_ONCE)) \
+               $(foreach f,$(filter-out $(CUDA_ONCE),$(CUDA_FILES)),$(f).fp32.o $(f).bf16.o))
+CUDA_ARCHS ?= 80
+archs      := $(if $(filter all,$(CUDA_ARCHS)),80 89 90a 100 120,$(CUDA_ARCHS))
+NVCC       := $(have_cuda)
+CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(if $(NVCC),$(realpath $(NVCC))))
+NVFLAGS    := -std=c++17 -O3 -lineinfo -Ilib $(foreach a,$(archs),-gencode arch=compute_$(a),code=sm_$(a)) \
+              -gencode arch=compute_$(lastword $(archs)),code=compute_$(lastword $(archs)) -Xcompiler -Wall,-Wextra,-Wno-unused-function
+OBJ      += $(if $(have_cuda),$(call cuda_objects,$(BUILD)))
 OBJ64    := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/f64/%.o) \
             $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/f64/%.$(t).o))
 LIB      := $(BUILD)/libgpt.a
@@ -95,7 +112,7 @@ LIB64    := $(BUILD)/libgpt64.a
 BIN      := $(TOOLS:%=$(BUILD)/bin/%)
 
 all: $(BIN)
-	@echo "built for: $(BACKENDS)$(if $(have_mpi), (found, not used yet: mpi))"
+	@echo "built for: $(BACKENDS)$(if $(have_mpi), (found, not used yet: mpi))$(if $(have_cuda),, (no CUDA: $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc)))"
 
 # What objects were made with; they are made again when it changes. What --version says, only opt.o.
 FLAGS    := $(CC) $(ALL_CFLAGS) $(KERNEL) $(LDFLAGS)
@@ -130,6 +147,46 @@ $(BUILD)/f64/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 endef
 $(foreach t,$(TIERS),$(eval $(call tier,$(t))))
 
+# ---- CUDA, and the same files for the emulator, which tests/cuda links before the library
+$(BUILD)/lib/ops/cuda/%.fp32.o $(BUILD)/lib/ops/cuda/%.bf16.o $(BUILD)/lib/ops/cuda/%.o: ALL_CFLAGS += -I$(CUDA_HOME)/include
+cuflag = $(if $(findstring .bf16.o,$@),-DACT_BF16)
+define cuda
+$(BUILD)/lib/ops/cuda/%.c$(1).o: lib/ops/cuda/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(cuflag) -c -o $$@ $$<
+$(BUILD)/lib/ops/cuda/%.cu$(1).o: lib/ops/cuda/%.cu $(BUILD)/nvflags
+	@mkdir -p $$(@D)
+	$$(NVCC) $$(NVFLAGS) $$(cuflag) -MMD -MP -MF $$(@:.o=.d) -MT $$@ -c -o $$@ $$<
+$(BUILD)/emu/lib/ops/cuda/%.c$(1).o: lib/ops/cuda/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CC) -Itests/emulator $$(ALL_CFLAGS) $$(cuflag) -c -o $$@ $$<
+$(BUILD)/emu/lib/ops/cuda/%.cu$(1).o: lib/ops/cuda/%.cu $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CXX) $$(EMUFLAGS) $$(cuflag) -x c++ -c -o $$@ $$<
+endef
+$(foreach a,.fp32 .bf16,$(eval $(call cuda,$(a))))
+$(eval $(call cuda,))
+$(BUILD)/nvflags: FORCE
+	@mkdir -p $(@D); echo '$(NVCC) $(NVFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVFLAGS)' > $@
+
+EMUFLAGS  = -std=c++17 -D_GNU_SOURCE -Ilib -Itests/emulator -Wall -Wextra -Wshadow -Wno-unused-function \
+            -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
+EMUOBJ   := $(call cuda_objects,$(BUILD)/emu) $(patsubst %,$(BUILD)/emu/%.o,$(wildcard tests/emulator/*.cpp tests/emulator/*.c)) \
+            $(BUILD)/emu/lib/ops/ops.c.o
+LIBEMU   := $(BUILD)/emu/libemu.a
+$(BUILD)/emu/tests/emulator/%.cpp.o: tests/emulator/%.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMUFLAGS) -c -o $@ $<
+$(BUILD)/emu/tests/emulator/%.c.o: tests/emulator/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) -Itests/emulator $(ALL_CFLAGS) $(KERNEL) -c -o $@ $<
+$(BUILD)/emu/lib/ops/ops.c.o: lib/ops/ops.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -UHAVE_CUDA -DHAVE_CUDA -c -o $@ $<
+$(LIBEMU): $(EMUOBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
 $(LIB): $(OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -146,12 +203,16 @@ $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 
 # ---- tests ----------------------------------------------------------------
 # tests/{unit,ops,golden}/*.c print TAP; those that say REAL_F64 anywhere are built and run twice,
-# with real = float and real = double.
+# with real = float and real = double. tests/cuda/*.c are linked with the emulated CUDA back-end.
 CTESTS   := $(wildcard tests/unit/*.c tests/ops/*.c tests/golden/*.c)
 CTESTS64 := $(if $(CTESTS),$(shell grep -l REAL_F64 $(CTESTS)))
-CTBIN    := $(CTESTS:%.c=$(BUILD)/%) $(CTESTS64:%.c=$(BUILD)/f64/%)
+CUTESTS  := $(if $(have_cxx),$(wildcard tests/cuda/*.c))
+CTBIN    := $(CTESTS:%.c=$(BUILD)/%) $(CTESTS64:%.c=$(BUILD)/f64/%) $(CUTESTS:%.c=$(BUILD)/%)
 SHTESTS  := $(wildcard tests/cli/*.sh tests/pipe/*.sh tests/bad/*.sh tests/docs/*.sh)
 
+$(BUILD)/tests/cuda/%: tests/cuda/%.c $(LIBEMU) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests -Itests/emulator $(LDFLAGS) -o $@ $< -Wl,--whole-archive $(LIBEMU) -Wl,--no-whole-archive $(LIB) $(LDLIBS) -lstdc++
 $(BUILD)/tests/%: tests/%.c $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
@@ -169,7 +230,7 @@ check-one: $(BIN) $(BUILD)/tests/fetch/server $(if $(filter %.c,$(T)),$(T:%.c=$(
 # The kernels at -O1, since instrumented unrolled loops take a compiler minutes at -O3.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 check-asan:
-	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" \
+	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CUDA=0 CFLAGS="$(SANITIZE)" \
 	  KERNEL="$(subst -O3,-O1,$(KERNEL))" check
 
 # tests/fuzz/NAME.c is linked with driver.c (plain mutation) and, where clang can, with libFuzzer.
@@ -261,7 +322,7 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
+-include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
 .PHONY: all check check-one check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

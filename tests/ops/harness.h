@@ -4,14 +4,17 @@
  * forward in double that also gives each output's magnitude (the sum of the absolute values that
  * were added up, so that an error of a few roundings of it is all the arithmetic excuses), and how
  * to call its backward. The gradients are compared with central differences of the naive forward.
- * For every tier that this processor runs, with float and with bfloat16 activations:
+ * For every tier that this processor runs (or, with HARNESS_CUDA, for the emulated CUDA back-end),
+ * with float and with bfloat16 activations:
  *   outputs          within c u magnitude, u = 2^-24 (2^-53 in the double build)
  *   gradients        within c u max|g| (float), 1e-7 max|g| (double)
  *   bfloat16 ones    within a distance of 2^-8 of their norm: what is compared starts from rounded
  *                    inputs, and an output rounded to 8 bits is off by at most 2^-9 of itself
  *   accumulation     gradients start from nonzero values
  *   NULL             each gradient left out in turn changes nothing in the others
- *   threads          1, 2 and 3 give the same bits
+ *   threads          1, 2 and 3 give the same bits; so do the emulator's four schedules
+ * Arrays live in the back-end's memory: `call` and `back` get device pointers, and what else they
+ * need there is made by dev().
  */
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -58,6 +61,23 @@ static double uniform(double lo, double hi)
     return lo + (hi - lo) * (double)(lcg >> 11) * 0x1p-53;
 }
 
+static bool bf16;                       /* an Act is a bfloat16 */
+#ifdef HARNESS_CUDA
+const Ops *cuda_ops_fp32(void), *cuda_ops_bf16(void);
+void cuemu_schedule(int s);
+enum { VARIANTS = 4 };
+static const char variant[] = "schedule";
+static const char *const tiers[] = { "cuda" };
+static bool tier_runs(const char *name) { return name != NULL; }
+static const Ops *tier_ops(const char *name, int schedule)
+{
+    (void)name;
+    cuemu_schedule(schedule - 1);
+    return bf16 ? cuda_ops_bf16() : cuda_ops_fp32();
+}
+#else
+enum { VARIANTS = 3 };
+static const char variant[] = "threads";
 static const char *const tiers[] = { "base", "avx2", "avx512" };
 /* The tiers to test: all that run here, or with PIPEGPT_CPU=TIER in the environment that one. */
 static const char *only_tier;
@@ -70,20 +90,44 @@ static bool tier_runs(const char *name)
 {
     return cpu_runs(name) && (!only_tier || strcmp(name, only_tier) == 0);
 }
-static bool bf16;                       /* an Act is a bfloat16 */
 static const Ops *tier_ops(const char *name, int threads)
 {
     setenv("PIPEGPT_CPU", name, 1);
     return ops_open("cpu", bf16 ? "bf16" : "fp32", threads);
 }
+#endif
 static void *must(void *p)
 {
     if (!p) abort();
     return p;
 }
-static void *dup_bytes(const void *p, size_t n)
+__attribute__((unused)) static void *dup_bytes(const void *p, size_t n)
 {
     return p ? memcpy(must(malloc(n ? n : 1)), p, n) : NULL;
+}
+
+/* Memory of a back-end with a copy of `host` in it (zeros if that is NULL), until dev_end(). */
+static struct { void *p; size_t n; } dev_list[64];
+static int dev_count;
+static void *dev(const Ops *o, const void *host, size_t bytes)
+{
+    if (dev_count == 64) abort();
+    void *p = o->alloc(bytes);
+    if (host) o->put(p, host, bytes);
+    dev_list[dev_count].p = p;
+    dev_list[dev_count++].n = bytes;
+    return p;
+}
+static void dev_end(const Ops *o)
+{
+    while (dev_count--) o->free(dev_list[dev_count].p, dev_list[dev_count].n);
+    dev_count = 0;
+}
+static void *dev_get(const Ops *o, const void *p, size_t bytes)
+{
+    void *host = must(malloc(bytes ? bytes : 1));
+    o->get(host, p, bytes);
+    return host;
 }
 
 /* element i of an array of Acts or reals */
@@ -202,12 +246,21 @@ typedef struct Result { void *a[MAXBUF], *g[MAXBUF]; } Result;
 static Result case_run(const Case *c, const Ops *o, int without)
 {
     Result r = { { 0 }, { 0 } };
-    for (int k = 0; k < c->n; k++) r.a[k] = dup_bytes(c->in[k], size_of(c, k));
-    c->t->call(o, r.a, c->d);
-    if (!c->t->back) return r;
+    void *a[MAXBUF] = { 0 }, *g[MAXBUF] = { 0 };
     for (int k = 0; k < c->n; k++)
-        r.g[k] = k == without ? NULL : dup_bytes(c->g0[k], grad_size(c, k));
-    c->t->back(o, r.g, c->dy, r.a, c->d);
+        if (c->in[k]) a[k] = dev(o, c->in[k], size_of(c, k));
+    c->t->call(o, a, c->d);
+    if (c->t->back) {
+        void *dy = dev(o, c->dy, (size_t)c->a[0].n * elem_size(is_act(c->a[0].kind)));
+        for (int k = 0; k < c->n; k++)
+            if (k != without && c->g0[k]) g[k] = dev(o, c->g0[k], grad_size(c, k));
+        c->t->back(o, g, dy, a, c->d);
+    }
+    for (int k = 0; k < c->n; k++) {
+        if (a[k]) r.a[k] = dev_get(o, a[k], size_of(c, k));
+        if (g[k]) r.g[k] = dev_get(o, g[k], grad_size(c, k));
+    }
+    dev_end(o);
     return r;
 }
 static void result_free(Result *r)
@@ -342,10 +395,10 @@ static void check_tier(Case *c, const char *tier, Slopes *s, bool large)
            dims_text(c->d), c->a[k].name);
         result_free(&r);
     }
-    for (int threads = 2; large && threads <= 3; threads++) {
-        Result r = case_run(c, tier_ops(tier, threads), -1);
-        ok(same_bits(c, &one, &r), "%s %s (%s): %d threads give the same bits", c->t->name, tier,
-           dims_text(c->d), threads);
+    for (int i = 2; (large || VARIANTS == 4) && i <= VARIANTS; i++) {
+        Result r = case_run(c, tier_ops(tier, i), -1);
+        ok(same_bits(c, &one, &r), "%s %s (%s): %s %d gives the same bits", c->t->name, tier,
+           dims_text(c->d), variant, i);
         result_free(&r);
     }
     result_free(&one);

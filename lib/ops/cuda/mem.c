@@ -1,0 +1,85 @@
+/* mem.c -- the CUDA back-end's device, stream and memory.
+ *
+ * Memory comes from the device's stream-ordered pool: allocating and freeing wait for nothing. put
+ * returns when the host's array may change; get and sync wait for all that was asked for before. */
+#include "ops/cuda/cuda.h"
+#include "base/err.h"
+
+cudaStream_t cuda_stream;
+static int sm_count;
+
+void cuda_check(cudaError_t e, const char *what)
+{
+    if (e != cudaSuccess) die("CUDA: %s: %s", what, cudaGetErrorString(e));
+}
+#define CHECK(call) cuda_check(call, #call)
+
+void cuda_start(int device)
+{
+    CHECK(cudaSetDevice(device));
+    CHECK(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, device));
+    if (!cuda_stream) CHECK(cudaStreamCreateWithFlags(&cuda_stream, cudaStreamNonBlocking));
+}
+int cuda_sm_count(void) { return sm_count; }
+
+/* More dynamic shared memory than 48 KiB must be asked for. */
+void cuda_before(const void *kernel, size_t smem)
+{
+    if (smem > 48 << 10)
+        CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)smem));
+}
+
+static void *get_memory(size_t bytes)
+{
+    void *p;
+    cudaError_t e = cudaMallocAsync(&p, bytes ? bytes : 1, cuda_stream);
+    if (e == cudaErrorMemoryAllocation) {
+        size_t unused = 0, total = 0;
+        cudaMemGetInfo(&unused, &total);
+        die("out of memory asking for %zu bytes: the device has %.1f GB, %.1f of them unused", bytes,
+            (double)total / 1e9, (double)unused / 1e9);
+    }
+    cuda_check(e, "cudaMallocAsync");
+    return p;
+}
+void *cuda_alloc(size_t bytes)
+{
+    void *p = get_memory(bytes);
+    cuda_zero(p, bytes);
+    return p;
+}
+void cuda_free(void *p, size_t bytes)
+{
+    (void)bytes;
+    if (p) CHECK(cudaFreeAsync(p, cuda_stream));
+}
+void cuda_zero(void *p, size_t bytes)
+{
+    if (bytes) CHECK(cudaMemsetAsync(p, 0, bytes, cuda_stream));
+}
+void cuda_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes) CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda_stream));
+}
+/* from pageable memory, which the runtime copies before it returns */
+void cuda_put(void *dev, const void *host, size_t bytes)
+{
+    if (bytes) CHECK(cudaMemcpyAsync(dev, host, bytes, cudaMemcpyHostToDevice, cuda_stream));
+}
+void cuda_get(void *host, const void *dev, size_t bytes)
+{
+    if (bytes) CHECK(cudaMemcpyAsync(host, dev, bytes, cudaMemcpyDeviceToHost, cuda_stream));
+    cuda_sync();
+}
+void cuda_sync(void) { CHECK(cudaStreamSynchronize(cuda_stream)); }
+
+void *cuda_scratch(int slot, size_t bytes)
+{
+    static struct { void *p; size_t n; } kept[SLOT_COUNT];
+    if (bytes > kept[slot].n || !kept[slot].p) {
+        if (kept[slot].p) CHECK(cudaFreeAsync(kept[slot].p, cuda_stream));
+        kept[slot].p = get_memory(bytes);
+        kept[slot].n = bytes;
+    }
+    return kept[slot].p;
+}

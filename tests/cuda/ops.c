@@ -1,0 +1,13 @@
+/* Every operation of the CUDA back-end, its kernels run by the emulator, against a naive one in double
+ * precision: the cases of the CPU back-end, in four schedules, which must agree to the bit. With an
+ * argument: that operation only. */
+#define HARNESS_CUDA
+#include "../ops/cases.h"
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (argc < 2 ? strstr("add swiglu relu2", tests[i].name) != NULL : !strcmp(argv[1], tests[i].name))
+            check_op(&tests[i]);
+    return done();
+}

@@ -1,0 +1,52 @@
+/* cuda_runtime_api.h -- the twin of CUDA's runtime for tests (cudart.cpp): the few functions that
+ * lib/ops/cuda/mem.c calls. Streams run at once; device memory is the host's, in an arena of its own
+ * with a marked gap after each block. */
+#ifndef CUEMU_RUNTIME_H
+#define CUEMU_RUNTIME_H
+#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cudaError {
+    cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101,
+    cudaErrorNoDevice = 100
+} cudaError_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum { cudaStreamNonBlocking = 1 };
+enum cudaDeviceAttr {
+    cudaDevAttrMultiProcessorCount = 16, cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76
+};
+
+const char *cudaGetErrorString(cudaError_t e);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaGetDeviceCount(int *n);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int device);
+cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute a, int value);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t s);
+cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s);
+cudaError_t cudaFreeAsync(void *p, cudaStream_t s);
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *total);
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind k,
+                            cudaStream_t s);
+
+/* ---- for tests */
+typedef struct CuemuMemory { size_t now, peak; } CuemuMemory;
+CuemuMemory cuemu_memory(void);         /* bytes allocated */
+long cuemu_launches(void);              /* of kernels, so far */
+void cuemu_schedule(int s);             /* 0 to 3 (cuemu.h); at the start the environment's CUEMU */
+void cuemu_memory_limit(size_t bytes);  /* as if the device had no more */
+int cuemu_damaged(void);                /* blocks written past their end since the start */
+void cuemu_access(int may);             /* gemm's twin: opens device memory for itself */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

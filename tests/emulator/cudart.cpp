@@ -1,0 +1,170 @@
+/* cudart.cpp -- the twin of CUDA's runtime: memory in one arena, everything done at once.
+ *
+ * A block is filled with NaN (0xff) and followed by a gap of the same; what is read past the end is
+ * NaN, and what is written there is found by cuemu_damaged(). A freed block serves the next of its
+ * size. With CUEMU_PROTECT in the environment the arena is out of reach except inside kernels, copies
+ * and products, and kernels take no pointers from outside it. */
+#include "cuemu.h"
+#include <map>
+#include <sys/mman.h>
+#include <vector>
+
+namespace {
+const size_t GAP = 256, ARENA = (size_t)1 << 40, PAGE = 4096;
+struct Range { size_t at, bytes; };
+char *arena;
+size_t used, open_to, limit = ARENA;
+std::map<size_t, size_t> live;                  /* offset -> bytes asked for */
+std::map<size_t, std::vector<size_t>> spare;    /* rounded bytes -> offsets */
+CuemuMemory counts;
+int damaged, depth;
+bool protect = getenv("CUEMU_PROTECT") != NULL;
+
+size_t rounded(size_t n) { return (n + GAP - 1) / GAP * GAP; }
+size_t pages(size_t n) { return (n + PAGE - 1) / PAGE * PAGE; }
+bool gap_whole(size_t at, size_t bytes)
+{
+    for (size_t i = at + bytes; i < at + rounded(bytes) + GAP; i++)
+        if ((unsigned char)arena[i] != 0xff) return false;
+    return true;
+}
+/* lets more of the arena be used */
+void extend(size_t to)
+{
+    to = pages(to);
+    if (to <= open_to) return;
+    if (mprotect(arena + open_to, to - open_to, PROT_READ | PROT_WRITE))
+        cuemu::fail("no memory for the arena");
+    open_to = to;
+}
+} // namespace
+
+extern "C" void cuemu_access(int may)
+{
+    if (!protect || !arena) return;
+    if (may ? depth++ : --depth) return;
+    if (mprotect(arena, open_to, may ? PROT_READ | PROT_WRITE : PROT_NONE))
+        cuemu::fail("mprotect");
+}
+namespace cuemu {
+void check_pointer(const char *kernel, const void *p)
+{
+    if (!protect || !p) return;
+    if ((const char *)p < arena || (const char *)p >= arena + used)
+        fail("%s is given %p, which is not in device memory", kernel, p);
+}
+} // namespace cuemu
+
+extern "C" {
+const char *cudaGetErrorString(cudaError_t e)
+{
+    return e == cudaErrorMemoryAllocation ? "out of memory"
+           : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
+           : e == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
+                                          : "no error";
+}
+cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+/* CUEMU_DEVICES: how many there are, 1 */
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = getenv("CUEMU_DEVICES") ? atoi(getenv("CUEMU_DEVICES")) : 1;
+    return *n ? cudaSuccess : cudaErrorNoDevice;
+}
+cudaError_t cudaSetDevice(int device)
+{
+    int n;
+    cudaGetDeviceCount(&n);
+    return device >= 0 && device < n ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int)
+{
+    *value = a == cudaDevAttrMultiProcessorCount ? 4 : a == cudaDevAttrComputeCapabilityMajor ? 8 : 0;
+    return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void *, enum cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+{
+    *s = NULL;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+
+cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t)
+{
+    if (!arena) {
+        void *m = mmap(NULL, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (m == MAP_FAILED) cuemu::fail("no address space");
+        arena = (char *)m;
+        extend(PAGE);
+    }
+    if (bytes > limit || counts.now + bytes > limit) return cudaErrorMemoryAllocation;
+    cuemu_access(1);
+    size_t n = rounded(bytes), at;
+    std::vector<size_t> &old = spare[n];
+    if (!old.empty()) {
+        at = old.back();
+        old.pop_back();
+    } else {
+        at = used;
+        used += n + GAP;
+        extend(used);
+    }
+    memset(arena + at, 0xff, n + GAP);
+    live[at] = bytes;
+    counts.now += bytes;
+    if (counts.now > counts.peak) counts.peak = counts.now;
+    cuemu_access(0);
+    *p = arena + at;
+    return cudaSuccess;
+}
+cudaError_t cudaFreeAsync(void *p, cudaStream_t)
+{
+    if (!p) return cudaSuccess;
+    const size_t at = (size_t)((char *)p - arena);
+    auto it = live.find(at);
+    if (it == live.end()) cuemu::fail("free of %p, which is no block", p);
+    cuemu_access(1);
+    damaged += !gap_whole(at, it->second);
+    memset(p, 0xff, rounded(it->second));       /* what is used after this is NaN */
+    cuemu_access(0);
+    counts.now -= it->second;
+    spare[rounded(it->second)].push_back(at);
+    live.erase(it);
+    return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
+{
+    *total = limit;
+    *unused = limit - counts.now;
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
+{
+    cuemu::check_pointer("cudaMemsetAsync", p);
+    cuemu_access(1);
+    memset(p, value, bytes);
+    cuemu_access(0);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind k,
+                            cudaStream_t)
+{
+    if (k != cudaMemcpyDeviceToHost) cuemu::check_pointer("cudaMemcpyAsync", to);
+    if (k != cudaMemcpyHostToDevice) cuemu::check_pointer("cudaMemcpyAsync", from);
+    cuemu_access(1);
+    memmove(to, from, bytes);
+    cuemu_access(0);
+    return cudaSuccess;
+}
+
+CuemuMemory cuemu_memory(void) { return counts; }
+void cuemu_memory_limit(size_t bytes) { limit = bytes; }
+int cuemu_damaged(void)
+{
+    int n = damaged;
+    cuemu_access(1);
+    for (auto &b : live) n += !gap_whole(b.first, b.second);
+    cuemu_access(0);
+    return n;
+}
+} // extern "C"

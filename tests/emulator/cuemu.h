@@ -1,0 +1,169 @@
+/* cuemu.h -- CUDA kernels on a CPU, for tests: what lib/ops/cuda/cu.h needs when no nvcc reads it.
+ *
+ * A CUDA thread is a fiber with a stack of its own; blocks are shared out over OpenMP threads. An
+ * operation of a warp (shuffle, __syncwarp, mma, ldmatrix) is a barrier of its 32 lanes with a slot
+ * for each; the last lane to arrive lets the others go on. Which fiber runs next is one of four
+ * schedules, for a race shows only when the order is unlucky:
+ *   0, 1   one warp as far as it gets before the next, from the first or from the last;
+ *          cp.async copies at the wait, so that a missing wait reads old data
+ *   2, 3   the same orders; cp.async copies at once, so that a missing barrier before the next
+ *          load overwrites what another warp still reads
+ * Shared memory starts as NaN (0xff) in each block.
+ *
+ * Ends the program, with a message, on: a deadlock or barriers that do not match, lanes of a warp at
+ * different operations or gone, a misaligned ldmatrix or cp.async, a launch that a device would
+ * refuse (block size, shared memory), and, under CUEMU_PROTECT, on host code that touches device
+ * memory and kernels that are given host pointers (cudart.cpp).
+ *
+ * Not covered: weak memory, races inside a warp, asynchronous proxies, wgmma and TMA, speed.
+ */
+#ifndef CUEMU_H
+#define CUEMU_H
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __restrict__
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+struct float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+#include "cuda_runtime_api.h"
+
+namespace cuemu {
+
+enum State { RUN, AT_BLOCK, AT_WARP, DONE };
+enum Kind { NONE, SYNC, SHUFFLE, MMA, LDMATRIX };   /* of a warp's operation */
+enum { LANES = 32, SLOT = 12, COPIES = 256, SITES = 16 };
+
+struct Copy { void *to; const void *from; int bytes, group; };
+struct Fiber {
+    void *sp;
+    dim3 tid;
+    int lane, warp, state, copies, group;
+    Copy copy[COPIES];
+};
+/* Slots are double-buffered: a lane that runs ahead to the next operation leaves those of this one. */
+struct Warp {
+    int arrived, live, parity, kind;
+    uint32_t in[2][LANES][SLOT], out[2][LANES][4];
+    const void *ptr[2][LANES];
+};
+struct Block {
+    dim3 id, dim, grid;
+    Fiber *fiber, *now;
+    Warp *warp;
+    int threads, live, arrived;
+    void *scheduler;                    /* its stack pointer */
+    void (*fn)(void *); void *arg;
+    const char *kernel;
+    unsigned char *dyn, *stat;          /* dynamic, static shared memory */
+    size_t used;                        /* of the static one */
+    struct { const void *site; unsigned char *p; } site[SITES];
+    int sites;
+};
+extern __thread Block *block;           /* not thread_local: its access would be a call */
+
+void run(const char *kernel, dim3 grid, dim3 threads, size_t smem, void (*fn)(void *), void *arg);
+void block_barrier();
+bool warp_barrier(Kind k);              /* true for the lane that arrived last */
+void *shared(const void *site, size_t bytes);
+void copy_async(void *to, const void *from, int bytes);
+void copy_commit();
+void copy_wait(int groups);
+[[noreturn]] void fail(const char *fmt, ...);
+
+void check_pointer(const char *kernel, const void *p);
+template <class T> inline void check_arg(const char *, const T &) {}
+template <class T> inline void check_arg(const char *k, T *const &p) { check_pointer(k, p); }
+template <class... T> inline void check_args(const char *k, const T &...a)
+{
+    (void)k;
+    (check_arg(k, a), ...);
+}
+
+} // namespace cuemu
+
+#define threadIdx (cuemu::block->now->tid)
+#define blockIdx (cuemu::block->id)
+#define blockDim (cuemu::block->dim)
+#define gridDim (cuemu::block->grid)
+
+#define LAUNCH(kernel, grid, threads, smem, stream, ...) do { \
+        (void)(stream); \
+        cuemu::check_args(#kernel, __VA_ARGS__); \
+        auto cuemu_call = [&] { kernel(__VA_ARGS__); }; \
+        cuemu::run(#kernel, grid, threads, smem, \
+                   [](void *p) { (*(decltype(cuemu_call) *)p)(); }, &cuemu_call); \
+    } while (0)
+#define DYN_SMEM(T, name) T *name = (T *)(void *)cuemu::block->dyn
+#define SHARED(T, name, n) \
+    static const char cuemu_site_##name = 0; \
+    T *name = (T *)cuemu::shared(&cuemu_site_##name, sizeof(T) * (n))
+
+static inline void __syncthreads() { cuemu::block_barrier(); }
+static inline void __syncwarp(unsigned = ~0u) { cuemu::warp_barrier(cuemu::SYNC); }
+
+template <class T> static inline T cuemu_shuffle(T v, int from)
+{
+    static_assert(sizeof(T) <= sizeof(uint32_t[cuemu::SLOT]), "a slot is too small for it");
+    cuemu::Block *b = cuemu::block;
+    cuemu::Warp *w = &b->warp[b->now->warp];
+    const int lane = b->now->lane, p = w->parity;
+    memcpy(w->in[p][lane], &v, sizeof v);
+    cuemu::warp_barrier(cuemu::SHUFFLE);
+    T r;
+    memcpy(&r, w->in[p][from & 31], sizeof r);
+    return r;
+}
+static inline int cuemu_lane() { return cuemu::block->now->lane; }
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int m)
+{
+    return cuemu_shuffle(v, cuemu_lane() ^ m);
+}
+template <class T> static inline T __shfl_up_sync(unsigned, T v, int d)
+{
+    return cuemu_shuffle(v, cuemu_lane() >= d ? cuemu_lane() - d : cuemu_lane());
+}
+template <class T> static inline T __shfl_down_sync(unsigned, T v, int d)
+{
+    return cuemu_shuffle(v, cuemu_lane() + d < 32 ? cuemu_lane() + d : cuemu_lane());
+}
+template <class T> static inline T __shfl_sync(unsigned, T v, int from)
+{
+    return cuemu_shuffle(v, from);
+}
+static inline int atomicAdd(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+static inline float __uint_as_float(unsigned u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+static inline unsigned __float_as_uint(float f)
+{
+    unsigned u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+#define __expf expf                     /* glibc has declared the name */
+#define __logf logf
+
+/* ---- twins of the PTX wrappers in cu.h ---- */
+
+void cuemu_mma(float c[4], const uint32_t a[4], const uint32_t b[2]);
+void cuemu_ldmatrix(uint32_t r[4], const void *row, bool trans);
+#endif

@@ -1,0 +1,708 @@
+/* cases.h -- the operations of a back-end and the naive versions they are held against; see
+ * harness.h. A new operation is an entry in `tests`. */
+#ifndef CASES_H
+#define CASES_H
+#include "harness.h"
+#include "base/err.h"
+
+#define D(...) { __VA_ARGS__ }
+#define ARRAYS(...) do { const Arr t_[] = { __VA_ARGS__ }; memcpy(a, t_, sizeof t_); } while (0)
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+/* ---- linear: N C O beta */
+static void lin_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", d[3] ? 'Y' : 'y', (int64_t)d[0] * d[2], 0, 0 },
+           { "x", 'x', (int64_t)d[0] * d[1], 0, 0 }, { "w", 'p', (int64_t)d[2] * d[1], 0, 0 });
+}
+static void lin_call(const Ops *o, void **a, const int *d)
+{
+    o->linear(a[0], a[1], a[2], d[0], d[1], d[2], d[3]);
+}
+static void lin_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->linear_dx(g[1], dy, a[2], d[0], d[1], d[2], 1);
+    o->linear_dw(g[2], dy, a[1], d[0], d[1], d[2]);
+}
+static void lin_naive(double **a, double **mag, const int *d)
+{
+    for (int n = 0; n < d[0]; n++)
+        for (int o = 0; o < d[2]; o++) {
+            double *y = &a[0][(int64_t)n * d[2] + o], s = d[3] ? *y : 0, m = fabs(s);
+            for (int c = 0; c < d[1]; c++) {
+                double t = a[1][(int64_t)n * d[1] + c] * a[2][(int64_t)o * d[1] + c];
+                s += t;
+                m += fabs(t);
+            }
+            *y = s;
+            mag[0][(int64_t)n * d[2] + o] = m;
+        }
+}
+static double lin_terms(const int *d) { return fmax(d[1], fmax(d[0], d[2])); }
+static const int lin_dims[][MAXDIM] = {
+    D(1, 1, 1, 0),   D(1, 17, 3, 1),   D(2, 65, 7, 0),   D(3, 130, 31, 1),  D(4, 64, 33, 0),
+    D(5, 3, 1, 0),   D(7, 17, 65, 1),  D(13, 7, 16, 0),  D(17, 130, 3, 0),  D(65, 17, 130, 1),
+    D(31, 1, 50, 0), D(9, 300, 20, 0), D(20, 9, 600, 1), D(300, 11, 13, 0), D(130, 521, 143, 1),
+};
+static const int lin_deep[][MAXDIM] = {         /* sums in several parts, of all three products */
+    D(6, 1300, 9, 1), D(9, 5, 2100, 0), D(1500, 5, 7, 0), D(1100, 1030, 2, 1),
+};
+
+/* ---- embed: N C V */
+static void emb_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "w", 'p', d[2] * d[1], 0, 0 },
+           { "idx", 'i', d[0], 0, d[2] });
+}
+static void emb_call(const Ops *o, void **a, const int *d)
+{
+    o->embed(a[0], a[1], a[2], d[0], d[1]);
+}
+static void emb_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    if (g[1]) o->embed_bwd(g[1], dy, a[2], d[0], d[1], d[2]);
+}
+static void emb_naive(double **a, double **mag, const int *d)
+{
+    for (int n = 0; n < d[0]; n++)
+        for (int c = 0; c < d[1]; c++) {
+            a[0][n * d[1] + c] = a[1][(int)a[2][n] * d[1] + c];
+            mag[0][n * d[1] + c] = 0;           /* exact */
+        }
+}
+static double n_terms(const int *d) { return d[0]; }
+static const int emb_dims[][MAXDIM] = { D(1, 1, 1), D(7, 3, 2), D(17, 65, 5), D(130, 17, 40),
+                                        D(300, 130, 7) };
+
+/* ---- rmsnorm: N C */
+static void rms_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "rstd", 's', d[0], 0, 0 },
+           { "x", 'x', d[0] * d[1], 0, 0 });
+}
+static const real rms_eps = (real)1e-3;
+static void rms_call(const Ops *o, void **a, const int *d)
+{
+    o->rmsnorm(a[0], a[1], a[2], d[0], d[1], rms_eps);
+}
+static void rms_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->rmsnorm_bwd(g[2], dy, a[0], a[1], d[0], d[1]);
+}
+static void rms_naive(double **a, double **mag, const int *d)
+{
+    for (int n = 0; n < d[0]; n++) {
+        double s = 0;
+        for (int c = 0; c < d[1]; c++) s += a[2][n * d[1] + c] * a[2][n * d[1] + c];
+        double r = mag[1][n] = a[1][n] = 1 / sqrt(s / d[1] + (double)rms_eps);
+        for (int c = 0; c < d[1]; c++)
+            mag[0][n * d[1] + c] = fabs(a[0][n * d[1] + c] = r * a[2][n * d[1] + c]);
+    }
+}
+static double c_terms(const int *d) { return d[1]; }
+static const int rms_dims[][MAXDIM] = { D(1, 1),   D(3, 7),    D(2, 17),   D(7, 65),
+                                        D(5, 130), D(1, 1030), D(140, 130) };
+
+/* ---- smear: B T C G pos; or, last, the mean length of documents */
+static void smear_arrays(Arr *a, const int *d)
+{
+    int n = d[0] * d[1] * d[2];
+    ARRAYS({ "y", 'y', n, 0, 0 }, { "x", 'x', n, 0, 0 }, { "w", 'r', d[3], 0, 0 },
+           { "lam", 'r', 1, .3, .9 }, { "prev", 'c', d[4] ? d[0] * d[2] : 0, 0, 0 },
+           { "pos", 'i', d[4] ? d[0] : 0, 0, 3 }, { "doc", 'd', d[5] ? d[0] * d[1] : 0, d[1], d[5] });
+}
+static void smear_call(const Ops *o, void **a, const int *d)
+{
+    o->smear(a[0], a[1], a[4], a[5], a[6], a[2], a[3], d[0], d[1], d[2], d[3]);
+}
+static void smear_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    if (!d[4]) o->smear_bwd(g[1], g[2], g[3], dy, a[1], a[6], a[2], a[3], d[0], d[1], d[2], d[3]);
+}
+static void smear_naive(double **a, double **mag, const int *d)
+{
+    int T = d[1], C = d[2];
+    for (int n = 0; n < d[0] * T; n++) {
+        const double *x = a[1] + n * C, *q = NULL;
+        if (n % T) q = a[6] && (int)a[6][n] == n % T ? NULL : x - C;
+        else if (a[5] && a[5][n / T] > 0) q = a[4] + n / T * C;
+        double s = 0, m = 0;
+        for (int i = 0; i < d[3]; i++) s += x[i] * a[2][i], m += fabs(x[i] * a[2][i]);
+        double g = q ? a[3][0] * sigmoid(s) : 0;
+        for (int c = 0; c < C; c++) {
+            a[0][n * C + c] = x[c] + (q ? g * q[c] : 0);
+            mag[0][n * C + c] = fabs(x[c]) + (q ? fabs(g * q[c]) * (1 + m) : 0);
+        }
+    }
+}
+static double smear_terms(const int *d) { return fmax(d[2], d[0] * d[1]); }
+static const int smear_dims[][MAXDIM] = {
+    D(1, 1, 3, 2),         D(2, 3, 7, 7),           D(3, 7, 17, 5),     D(1, 65, 24, 24),
+    D(3, 9, 10, 5, 0, 2), D(2, 65, 24, 24, 0, 5), D(2, 130, 65, 24),
+};
+static const int smear_pos_dims[][MAXDIM] = { D(3, 1, 30, 12, 1), D(5, 4, 17, 3, 1),
+                                              D(6, 90, 65, 24, 1) };
+
+/* ---- mix: n, a?, b? */
+static const real mix_s = (real)-0.7;
+static void mix_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'r', d[1], 0, 0 },
+           { "z", 'x', d[0], 0, 0 }, { "b", 'r', d[2], 0, 0 });
+}
+static void mix_call(const Ops *o, void **a, const int *d)
+{
+    o->mix(a[0], a[1], a[2], a[3], a[4], mix_s, d[0]);
+}
+static void mix_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->mix_bwd(g[1], g[2], g[3], g[4], dy, a[1], a[2], a[3], a[4], mix_s, d[0]);
+}
+static void mix_naive(double **a, double **mag, const int *d)
+{
+    double p = a[2] ? a[2][0] : 1, q = (double)mix_s * (a[4] ? a[4][0] : 1);
+    for (int i = 0; i < d[0]; i++) {
+        a[0][i] = p * a[1][i] + q * a[3][i];
+        mag[0][i] = fabs(p * a[1][i]) + fabs(q * a[3][i]);
+    }
+}
+static const int mix_dims[][MAXDIM] = {
+    D(1, 1, 1),  D(3, 1, 0),   D(7, 0, 1),    D(17, 0, 0),
+    D(65, 1, 1), D(130, 1, 1), D(9000, 0, 0), D(40001, 1, 1),
+};
+/* the same with x = z: one array of gradients takes both parts */
+static void mix1_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'r', 1, 0, 0 },
+           { "b", 'r', 1, 0, 0 });
+}
+static void mix1_call(const Ops *o, void **a, const int *d)
+{
+    o->mix(a[0], a[1], a[2], a[1], a[3], mix_s, d[0]);
+}
+static void mix1_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->mix_bwd(g[1], g[2], g[1], g[3], dy, a[1], a[2], a[1], a[3], mix_s, d[0]);
+}
+static void mix1_naive(double **a, double **mag, const int *d)
+{
+    for (int i = 0; i < d[0]; i++) {
+        a[0][i] = (a[2][0] + (double)mix_s * a[3][0]) * a[1][i];
+        mag[0][i] = (fabs(a[2][0]) + fabs((double)mix_s * a[3][0])) * fabs(a[1][i]);
+    }
+}
+static const int mix1_dims[][MAXDIM] = { D(1), D(31), D(130), D(40001) };
+
+/* ---- vgate: N C K D G V */
+static void vg_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0] * d[2] * d[3], 0, 0 }, { "v", 'x', d[0] * d[2] * d[3], 0, 0 },
+           { "ve", 'p', d[5] * d[2] * d[3], 0, 0 }, { "idx", 'i', d[0], 0, d[5] },
+           { "h", 'x', d[0] * d[1], 0, 0 }, { "w", 'r', d[2] * d[4], 0, 0 });
+}
+static void vg_call(const Ops *o, void **a, const int *d)
+{
+    o->vgate(a[0], a[1], a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4]);
+}
+static void vg_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->vgate_bwd(g[1], g[2], g[4], g[5], dy, a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4],
+                 d[5]);
+}
+static void vg_naive(double **a, double **mag, const int *d)
+{
+    int C = d[1], K = d[2], H = d[3], G = d[4];
+    for (int n = 0; n < d[0]; n++)
+        for (int k = 0; k < K; k++) {
+            double s = 0, m = 0;
+            for (int i = 0; i < G; i++)
+                s += a[4][n * C + i] * a[5][k * G + i],
+                    m += fabs(a[4][n * C + i] * a[5][k * G + i]);
+            double g = 3 * sigmoid(s);
+            for (int j = 0; j < H; j++) {
+                int o = (n * K + k) * H + j;
+                double e = g * a[2][((int)a[3][n] * K + k) * H + j];
+                a[0][o] = a[1][o] + e;
+                mag[0][o] = fabs(a[1][o]) + fabs(e) * (1 + m);
+            }
+        }
+}
+static double vg_terms(const int *d) { return fmax(d[0], d[3]); }
+static const int vg_dims[][MAXDIM] = {
+    D(1, 1, 1, 1, 1, 1),   D(3, 7, 2, 3, 5, 2),      D(17, 12, 1, 17, 12, 4),
+    D(65, 9, 3, 6, 4, 17), D(130, 33, 2, 65, 12, 5),
+};
+
+/* ---- rope: B T H D sign norm pos; or, last, the mean length of documents */
+enum { ROPE_T = 140 };
+static const real rope_eps = (real)1e-4;
+static real rope_scale(const int *d) { return d[5] ? (real)1.2 : 0; }
+static void rope_arrays(Arr *a, const int *d)
+{
+    int n = d[0] * d[1] * d[2] * d[3];
+    ARRAYS({ "y", 'y', n, 0, 0 }, { "rstd", 's', d[5] ? d[0] * d[1] * d[2] : 0, 0, 0 },
+           { "x", 'x', n, 0, 0 }, { "tab", 't', ROPE_T * d[3], 0, 0 },
+           { "pos", 'i', d[6] ? d[0] : 0, 0, 9 }, { "doc", 'd', d[7] ? d[0] * d[1] : 0, d[1], d[7] });
+}
+static void rope_call(const Ops *o, void **a, const int *d)
+{
+    o->rope(a[0], a[1], a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4], rope_scale(d),
+            rope_eps);
+}
+static void rope_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    if (!d[6])
+        o->rope_bwd(g[2], dy, a[0], a[1], a[3], a[5], d[0], d[1], d[2], d[3], d[4], rope_scale(d),
+                    1);
+}
+static void rope_naive(double **a, double **mag, const int *d)
+{
+    int T = d[1], H = d[2], Dh = d[3], half = Dh / 2;
+    for (int n = 0; n < d[0] * T * H; n++) {
+        int p = n / H % T + (a[4] ? (int)a[4][n / H / T] : 0) - (a[5] ? (int)a[5][n / H] : 0);
+        double *x = a[2] + n * Dh, *y = a[0] + n * Dh, *m = mag[0] + n * Dh, s2 = 0;
+        for (int j = 0; j < half; j++) {
+            double c = a[3][p * Dh + 2 * j], s = d[4] * a[3][p * Dh + 2 * j + 1];
+            y[j] = x[j] * c + x[half + j] * s;
+            y[half + j] = x[half + j] * c - x[j] * s;
+            m[j] = fabs(x[j] * c) + fabs(x[half + j] * s);
+            m[half + j] = fabs(x[half + j] * c) + fabs(x[j] * s);
+            s2 += y[j] * y[j] + y[half + j] * y[half + j];
+        }
+        if (!d[5]) continue;
+        double r = 1 / sqrt(s2 / Dh + (double)rope_eps), f = r * (double)rope_scale(d);
+        a[1][n] = r;
+        mag[1][n] = 2 * r;
+        for (int j = 0; j < Dh; j++) y[j] *= f, m[j] *= 2 * f;
+    }
+}
+static double rope_terms(const int *d) { return d[3]; }
+static const int rope_dims[][MAXDIM] = {
+    D(1, 1, 1, 2, 1, 0),  D(2, 3, 1, 6, -1, 0),    D(1, 7, 3, 34, 1, 1),
+    D(2, 5, 2, 16, 1, 1), D(1, 17, 1, 128, -1, 1), D(1, 40, 2, 6, 1, 1, 0, 9),
+    D(2, 13, 1, 34, -1, 0, 0, 3), D(2, 65, 3, 66, 1, 1),
+};
+static const int rope_pos_dims[][MAXDIM] = { D(3, 1, 2, 10, 1, 1, 1), D(2, 5, 1, 34, -1, 0, 1),
+                                             D(3, 65, 2, 66, 1, 1, 1) };
+
+/* ---- attn: B T H K D window, last the mean length of documents; attn_kv: B T H K D window M (k, v
+ * are the cache, pos in M - T) */
+static void at_arrays(Arr *a, const int *d)
+{
+    int64_t M = d[6] ? d[6] : d[1], q = (int64_t)d[0] * d[1] * d[2] * d[4],
+            k = d[0] * M * d[3] * d[4];
+    ARRAYS({ "y", 'y', q, 0, 0 }, { "lse", 's', d[6] ? 0 : d[0] * d[1] * d[2], 0, 0 },
+           { "q", 'x', q, -2, 2 }, { "k", 'x', k, -2, 2 }, { "v", 'x', k, 0, 0 },
+           { "pos", 'i', d[6] ? d[0] : 0, 0, d[6] - d[1] + 1 },
+           { "doc", 'd', d[7] ? d[0] * d[1] : 0, d[1], d[7] });
+}
+static void at_call(const Ops *o, void **a, const int *d)
+{
+    if (d[6]) o->attn_kv(a[0], a[2], a[3], a[4], a[5], d[0], d[1], d[6], d[2], d[3], d[4], d[5]);
+    else o->attn(a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4], d[5]);
+}
+static void at_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->attn_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4],
+                d[5]);
+}
+static void at_naive(double **a, double **mag, const int *d)
+{
+    int T = d[1], H = d[2], K = d[3], Dh = d[4], M = d[6] ? d[6] : T;
+    double *p = must(malloc((size_t)M * sizeof *p));
+    for (int b = 0; b < d[0]; b++) for (int t = 0; t < T; t++) for (int h = 0; h < H; h++) {
+        int64_t n = ((int64_t)b * T + t) * H + h;
+        int at = t + (a[5] ? (int)a[5][b] : 0), lo = d[5] > 0 && at > d[5] ? at - d[5] : 0;
+        if (a[6] && lo < a[6][b * T + t]) lo = (int)a[6][b * T + t];
+        const double *k = a[3] + ((int64_t)b * M * K + h / (H / K)) * Dh, *v = a[4] + (k - a[3]);
+        double top = -1e300, big = 0, sum = 0;
+        for (int j = lo; j <= at; j++) {
+            double s = 0, m = 0;
+            for (int i = 0; i < Dh; i++) {
+                double x = a[2][n * Dh + i] * k[(int64_t)j * K * Dh + i] / sqrt(Dh);
+                s += x;
+                m += fabs(x);
+            }
+            p[j] = s;
+            top = fmax(top, s);
+            big = fmax(big, m);
+        }
+        for (int j = lo; j <= at; j++) sum += exp(p[j] - top);
+        double lse = top + log(sum);
+        if (a[1]) a[1][n] = lse, mag[1][n] = fabs(top) + log(sum) + 1 + big;
+        for (int i = 0; i < Dh; i++) a[0][n * Dh + i] = mag[0][n * Dh + i] = 0;
+        for (int j = lo; j <= at; j++)
+            for (int i = 0; i < Dh; i++) {
+                double x = exp(p[j] - lse) * v[(int64_t)j * K * Dh + i];
+                a[0][n * Dh + i] += x;
+                mag[0][n * Dh + i] += fabs(x) * (1 + big);
+            }
+    }
+    free(p);
+}
+static double at_terms(const int *d) { return fmax(d[4], d[1]); }
+static const int at_dims[][MAXDIM] = {
+    D(1, 1, 1, 1, 1, 0),     D(1, 3, 2, 1, 6, 0),     D(2, 4, 1, 1, 7, 1),
+    D(1, 7, 4, 2, 17, 3),    D(3, 17, 2, 2, 8, 16),   D(1, 65, 2, 1, 33, 0),
+    D(1, 66, 1, 1, 16, 64),  D(2, 67, 1, 1, 3, 5),    D(1, 130, 3, 3, 17, 65),
+    D(1, 150, 1, 1, 4, 149), D(1, 129, 1, 1, 128, 1), D(1, 200, 2, 1, 5, 130),
+    D(1, 300, 2, 1, 5, 0, 0, 90), D(2, 200, 1, 1, 8, 60, 0, 20), D(1, 140, 2, 2, 17, 0, 0, 2),
+    D(1, 260, 2, 1, 9, 0, 0, 150), D(2, 130, 6, 3, 65, 70, 0, 40), D(2, 130, 6, 3, 65, 70),
+};
+static const int kv_dims[][MAXDIM] = {
+    D(1, 1, 1, 1, 1, 0, 1),       D(3, 1, 4, 2, 17, 0, 33),  D(2, 2, 2, 2, 40, 5, 20),
+    D(2, 3, 1, 1, 128, 64, 200),  D(3, 4, 2, 1, 7, 3, 9),    D(2, 17, 2, 2, 16, 0, 150),
+    D(2, 130, 2, 1, 33, 65, 210), D(3, 5, 3, 1, 65, 0, 300), D(2, 130, 4, 2, 65, 100, 300),
+};
+
+/* ---- gain: N C */
+static void gain_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0] * d[1], 0, 0 }, { "x", 'x', d[0] * d[1], 0, 0 },
+           { "g", 'r', d[1], -2, 2 });
+}
+static void gain_call(const Ops *o, void **a, const int *d)
+{
+    o->gain(a[0], a[1], a[2], d[0], d[1]);
+}
+static void gain_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->gain_bwd(g[1], g[2], dy, a[1], a[2], d[0], d[1]);
+}
+static void gain_naive(double **a, double **mag, const int *d)
+{
+    for (int i = 0; i < d[0] * d[1]; i++) mag[0][i] = fabs(a[0][i] = a[1][i] * a[2][i % d[1]]);
+}
+static const int gain_dims[][MAXDIM] = { D(1, 1),    D(3, 7),   D(257, 5), D(2, 17),
+                                         D(40, 65), D(300, 130) };
+
+/* ---- swiglu: n */
+static void sw_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "a", 'x', d[0], -12, 12 }, { "b", 'x', d[0], -2, 2 });
+}
+static void sw_call(const Ops *o, void **a, const int *d) { o->swiglu(a[0], a[1], a[2], d[0]); }
+static void sw_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->swiglu_bwd(g[1], g[2], dy, a[1], a[2], d[0], 1);
+}
+/* da = dy b s (1 + a (1 - s)), added to what was there: s and 1 - s carry the error of an exp each,
+ * and five products and sums follow */
+static double sw_terms(const int *d) { return (void)d, 6; }
+static void sw_naive(double **a, double **mag, const int *d)
+{
+    for (int i = 0; i < d[0]; i++)
+        mag[0][i] = fabs(a[0][i] = a[1][i] * sigmoid(a[1][i]) * a[2][i]);
+}
+
+/* ---- slots_add: N k C; some permutation of the places */
+static int *some_slots(int n)
+{
+    static int s[4096];
+    int step = 7;
+    while (n % step == 0) step += 4;            /* 7, 11, 15: prime to the numbers below */
+    for (int i = 0; i < n; i++) s[i] = (int)(((int64_t)i * step + 3) % n);
+    return s;
+}
+static int *dev_slots(const Ops *o, const int *d)
+{
+    int n = d[0] * d[1];
+    return dev(o, some_slots(n), (size_t)n * sizeof(int));
+}
+static void sa_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'Y', d[0] * d[2], 0, 0 }, { "x", 'x', d[0] * d[1] * d[2], 0, 0 },
+           { "wt", 'r', d[0] * d[1], 0, 1 });
+}
+static void sa_call(const Ops *o, void **a, const int *d)
+{
+    o->slots_add(a[0], a[1], a[2], dev_slots(o, d), d[0], d[1], d[2]);
+}
+static void sa_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->slots_add_bwd(g[1], g[2], dy, a[1], a[2], dev_slots(o, d), d[0], d[1], d[2], 1);
+}
+static void sa_naive(double **a, double **mag, const int *d)
+{
+    const int *slot = some_slots(d[0] * d[1]);
+    for (int i = 0; i < d[0] * d[2]; i++) mag[0][i] = fabs(a[0][i]);
+    for (int n = 0; n < d[0]; n++)
+        for (int j = 0; j < d[1]; j++)
+            for (int c = 0; c < d[2]; c++) {
+                double t = a[2][n * d[1] + j] * a[1][slot[n * d[1] + j] * d[2] + c];
+                a[0][n * d[2] + c] += t;
+                mag[0][n * d[2] + c] += fabs(t);
+            }
+}
+static double sa_terms(const int *d) { return fmax(d[1], d[2]); }
+static const int sa_dims[][MAXDIM] = { D(1, 1, 1), D(5, 1, 17), D(3, 2, 33), D(8, 4, 7),
+                                       D(140, 2, 130) };
+
+/* ---- experts: n E C O; where experts begin: some have no row, the last ones the most */
+static int *some_rows(const int *d)
+{
+    static int off[65];
+    for (int e = 0; e <= d[1]; e++) off[e] = (int)((int64_t)d[0] * e * e / (d[1] * d[1]));
+    if (d[1] > 2) off[2] = off[1];
+    return off;
+}
+static int *dev_rows(const Ops *o, const int *d)
+{
+    return dev(o, some_rows(d), (size_t)(d[1] + 1) * sizeof(int));
+}
+static void ex_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0] * d[3], 0, 0 }, { "x", 'x', d[0] * d[2], 0, 0 },
+           { "w", 'p', d[1] * d[2] * d[3], 0, 0 });
+}
+static void ex_call(const Ops *o, void **a, const int *d)
+{
+    o->experts(a[0], a[1], a[2], dev_rows(o, d), d[0], d[1], d[2], d[3]);
+}
+static void ex_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->experts_dx(g[1], dy, a[2], dev_rows(o, d), d[0], d[1], d[2], d[3], 1);
+    o->experts_dw(g[2], dy, a[1], dev_rows(o, d), d[0], d[1], d[2], d[3]);
+}
+static void ex_naive(double **a, double **mag, const int *d)
+{
+    const int *off = some_rows(d), C = d[2], O = d[3];
+    for (int n = 0, e = 0; n < d[0]; n++) {
+        while (off[e + 1] <= n) e++;
+        for (int o = 0; o < O; o++) {
+            double s = 0, m = 0;
+            for (int c = 0; c < C; c++) {
+                double t = a[1][n * C + c] * a[2][(e * O + o) * C + c];
+                s += t, m += fabs(t);
+            }
+            a[0][n * O + o] = s;
+            mag[0][n * O + o] = m;
+        }
+    }
+}
+static double ex_terms(const int *d) { return fmax(d[2], fmax(d[0], d[3])); }
+static const int ex_dims[][MAXDIM] = { D(1, 1, 3, 2), D(9, 3, 7, 5), D(20, 4, 17, 6),
+                                       D(150, 5, 40, 33) };
+
+/* ---- route: N C E k norm. No two scores here are so near that rounding picks. */
+static void ro_run(const Ops *o, void **a, const int *d, real *p, real *wt, int *pick, int *off)
+{
+    int n = d[0] * d[3];
+    size_t bytes = (size_t)n * sizeof(int), noff = (size_t)(d[2] + 1) * sizeof(int);
+    int *dslot = dev(o, NULL, bytes), *dsrc = dev(o, NULL, bytes);
+    o->route(p, wt, pick, dslot, dsrc, off, NULL, a[2], a[3], d[0], d[1], d[2], d[3], d[4]);
+    int *slot = dev_get(o, dslot, bytes), *src = dev_get(o, dsrc, bytes),
+        *to = dev_get(o, pick, bytes), *at = dev_get(o, off, noff);
+    int bad = at[0] != 0 || at[d[2]] != n;
+    for (int i = 0; i < n; i++)
+        bad += src[slot[i]] != i / d[3] || slot[i] < at[to[i]] || slot[i] >= at[to[i] + 1] ||
+               (i >= d[3] && to[i] == to[i - d[3]] && slot[i] <= slot[i - d[3]]);
+    if (bad) die("route: the assignments are not sorted by expert and token");
+    free(slot), free(src), free(to), free(at);
+}
+static void ro_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "wt", 'l', d[0] * d[3], 0, 0 }, { "p", 's', d[0] * d[2], 0, 0 },
+           { "h", 'x', d[0] * d[1], 0, 0 }, { "gate", 'r', d[2] * d[1], 0, 0 });
+}
+static void ro_call(const Ops *o, void **a, const int *d)
+{
+    int *pick = dev(o, NULL, (size_t)(d[0] * d[3]) * sizeof *pick),
+        *off = dev(o, NULL, (size_t)(d[2] + 1) * sizeof *off);
+    ro_run(o, a, d, a[1], a[0], pick, off);
+}
+static void ro_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    int *pick = dev(o, NULL, (size_t)(d[0] * d[3]) * sizeof *pick),
+        *off = dev(o, NULL, (size_t)(d[2] + 1) * sizeof *off);
+    ro_run(o, a, d, a[1], a[0], pick, off);
+    o->route_bwd(g[2], g[3], dy, a[1], a[0], pick, off, a[2], a[3], d[0], d[1], d[2], d[3], d[4], 0);
+}
+static void ro_naive(double **a, double **mag, const int *d)
+{
+    int C = d[1], E = d[2], k = d[3];
+    for (int n = 0; n < d[0]; n++) {
+        double *p = a[1] + n * E, most = 0, sum = 0, top = 0;
+        char taken[64] = { 0 };
+        for (int e = 0; e < E; e++) {
+            double z = 0, m = 0;
+            for (int c = 0; c < C; c++) {
+                double t = a[2][n * C + c] * a[3][e * C + c];
+                z += t, m += fabs(t);
+            }
+            sum += p[e] = exp(z);
+            most = fmax(most, m);
+        }
+        for (int e = 0; e < E; e++) mag[1][n * E + e] = (p[e] /= sum) * (1 + 2 * most);
+        for (int j = 0; j < k; j++) {
+            int best = -1;
+            for (int e = 0; e < E; e++) if (!taken[e] && (best < 0 || p[e] > p[best])) best = e;
+            top += a[0][n * k + j] = p[best];
+            taken[best] = 1;
+        }
+        for (int j = 0; j < k; j++) {
+            if (d[4]) a[0][n * k + j] /= top;
+            mag[0][n * k + j] = a[0][n * k + j] * (1 + 4 * most);
+        }
+    }
+}
+static double ro_terms(const int *d) { return fmax(d[1], d[0]); }
+static const int ro_dims[][MAXDIM] = { D(1, 1, 1, 1, 0), D(7, 9, 4, 1, 0), D(6, 17, 5, 2, 1),
+                                       D(9, 8, 8, 3, 0), D(5, 33, 3, 3, 1), D(200, 65, 4, 2, 1) };
+/* the auxiliary loss and its gradient, by differences of it: the picks do not change */
+enum { AUX_N = 9, AUX_C = 5, AUX_E = 4, AUX_K = 2, AUX_H = AUX_N * AUX_C, AUX_G = AUX_E * AUX_C };
+/* the loss for h and gate, x [AUX_H + AUX_G]; with grad, three times its gradient */
+static double aux_loss(const Ops *o, const real *x, real *grad)
+{
+    enum { N = AUX_N, C = AUX_C, E = AUX_E, K = AUX_K, R = sizeof(real), I = sizeof(int) };
+    Act *h = dev(o, x, AUX_H * R), *dh = dev(o, NULL, AUX_H * R);
+    real *gate = dev(o, x + AUX_H, AUX_G * R), *dgate = dev(o, NULL, AUX_G * R),
+         *p = dev(o, NULL, N * E * R), *wt = dev(o, NULL, N * K * R), *dwt = dev(o, NULL, N * K * R),
+         *aux = dev(o, NULL, R), got;
+    int *pick = dev(o, NULL, N * K * I), *slot = dev(o, NULL, N * K * I),
+        *src = dev(o, NULL, N * K * I), *off = dev(o, NULL, (E + 1) * I);
+    o->route(p, wt, pick, slot, src, off, aux, h, gate, N, C, E, K, 1);
+    o->get(&got, aux, sizeof got);
+    if (grad) {
+        o->route_bwd(dh, dgate, dwt, p, wt, pick, off, h, gate, N, C, E, K, 1, 3);
+        o->get(grad, dh, AUX_H * R);
+        o->get(grad + AUX_H, dgate, AUX_G * R);
+    }
+    dev_end(o);
+    return (double)got;
+}
+__attribute__((unused)) static void check_aux(const Ops *o)
+{
+    enum { ALL = AUX_H + AUX_G };
+    real *x = random_reals(ALL, -1, 1), got[ALL];
+    int bad = 0;
+    aux_loss(o, x, got);
+    const double step = sizeof(real) == 8 ? 1e-6 : 2e-3, may = sizeof(real) == 8 ? 1e-8 : 1e-3;
+    for (int i = 0; i < ALL; i++) {
+        const real was = x[i];
+        x[i] = was + (real)step;
+        double up = aux_loss(o, x, NULL);
+        x[i] = was - (real)step;
+        double down = aux_loss(o, x, NULL);
+        x[i] = was;
+        bad += !(fabs((double)got[i] - 3 * (up - down) / (2 * step)) <= may);
+    }
+    ok(bad == 0, "%s: the auxiliary loss's gradient", o->name);
+    free(x);
+}
+
+/* ---- relu2, add: n */
+static void el_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 });
+}
+static void re_call(const Ops *o, void **a, const int *d) { o->relu2(a[0], a[1], d[0]); }
+static void re_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    o->relu2_bwd(g[1], dy, a[0], d[0], 1);
+}
+static void re_naive(double **a, double **mag, const int *d)
+{
+    for (int i = 0; i < d[0]; i++) mag[0][i] = a[0][i] = a[1][i] > 0 ? a[1][i] * a[1][i] : 0;
+}
+static void add_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", 'Y', d[0], 0, 0 }, { "x", 'c', d[0], 0, 0 });
+}
+static void add_call(const Ops *o, void **a, const int *d) { o->add(a[0], a[1], d[0]); }
+static void add_naive(double **a, double **mag, const int *d)
+{
+    for (int i = 0; i < d[0]; i++) mag[0][i] = fabs(a[0][i]) + fabs(a[1][i]), a[0][i] += a[1][i];
+}
+static const int el_dims[][MAXDIM] = { D(1), D(3), D(7), D(17), D(65), D(130), D(8193), D(40001) };
+
+/* ---- xent, logits: N V Vp cap */
+static void xe_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "loss", 'l', d[0], 0, 0 }, { "z", 'x', d[0] * d[2], -20, 20 },
+           { "tgt", 'i', d[0], -1, d[1] });
+}
+static void xe_call(const Ops *o, void **a, const int *d)
+{
+    o->xent(a[0], a[1], a[2], NULL, d[0], d[1], d[2], (real)d[3], 0);
+}
+/* the gradient replaces z: a copy, then added. dy, the weight of each loss, is wt times scale. */
+static void xe_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    const int64_t n = (int64_t)d[0] * d[2];
+    const size_t zs = (size_t)n * elem_size(true), rows = (size_t)d[0] * sizeof(real);
+    real *wt = dev_get(o, dy, rows), *was = dev_get(o, a[0], rows);
+    void *z = dev(o, NULL, zs);
+    real *loss = dev(o, NULL, rows);
+    for (int i = 0; i < d[0]; i++) wt[i] *= 2;
+    o->copy(z, a[1], zs);
+    o->xent(loss, z, a[2], dev(o, wt, rows), d[0], d[1], d[2], (real)d[3], (real)0.5);
+    void *hz = dev_get(o, z, zs), *hg = g[1] ? dev_get(o, g[1], zs) : NULL;
+    real *hloss = dev_get(o, loss, rows);
+    if (memcmp(hloss, was, rows) != 0)          /* the same loss with and without gradient */
+        elem_set(hz, true, 0, INFINITY);
+    for (int64_t i = 0; hg && i < n; i++)
+        elem_set(hg, true, i, elem_get(hg, true, i) + elem_get(hz, true, i));
+    if (hg) o->put(g[1], hg, zs);
+    free(wt); free(was); free(hz); free(hg); free(hloss);
+}
+static double soft(double z, double cap) { return cap > 0 ? cap * tanh(z / cap) : z; }
+static void xe_naive(double **a, double **mag, const int *d)
+{
+    for (int n = 0; n < d[0]; n++) {
+        const double *z = a[1] + (int64_t)n * d[2];
+        double top = -1e300, sum = 0;
+        for (int v = 0; v < d[1]; v++) top = fmax(top, soft(z[v], d[3]));
+        for (int v = 0; v < d[1]; v++) sum += exp(soft(z[v], d[3]) - top);
+        int t = (int)a[2][n];
+        a[0][n] = t < 0 ? 0 : top + log(sum) - soft(z[t], d[3]);
+        mag[0][n] = t < 0 ? 0 : fabs(top) + log(sum) + fabs(soft(z[t], d[3])) + 1;
+    }
+}
+static double v_terms(const int *d) { return d[1] < 1024 ? d[1] : 1024; }
+static const int xe_dims[][MAXDIM] = {
+    D(1, 1, 1, 0),      D(3, 7, 64, 15),      D(4, 17, 17, 0),       D(7, 65, 128, 3),
+    D(2, 130, 192, 15), D(3, 1100, 1152, 15), D(40, 1100, 1152, 15),
+};
+static void lo_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "l", 'l', d[0] * d[1], 0, 0 }, { "z", 'c', d[0] * d[2], -20, 20 });
+}
+static void lo_call(const Ops *o, void **a, const int *d)
+{
+    o->logits(a[0], a[1], d[0], d[1], d[2], (real)d[3]);
+}
+static void lo_naive(double **a, double **mag, const int *d)
+{
+    for (int n = 0; n < d[0]; n++)
+        for (int v = 0; v < d[1]; v++)
+            mag[0][n * d[1] + v] = fabs(a[0][n * d[1] + v] = soft(a[1][n * d[2] + v], d[3]));
+}
+
+#define DIMS(d) d, sizeof d / sizeof *d
+static const OpTest tests[] = {
+    { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_terms, DIMS(lin_dims) },
+    { "embed", emb_arrays, emb_call, emb_naive, emb_back, n_terms, DIMS(emb_dims) },
+    { "rmsnorm", rms_arrays, rms_call, rms_naive, rms_back, c_terms, DIMS(rms_dims) },
+    { "smear", smear_arrays, smear_call, smear_naive, smear_back, smear_terms, DIMS(smear_dims) },
+    { "smear at pos", smear_arrays, smear_call, smear_naive, NULL, smear_terms,
+      DIMS(smear_pos_dims) },
+    { "mix", mix_arrays, mix_call, mix_naive, mix_back, n_terms, DIMS(mix_dims) },
+    { "mix, x = z", mix1_arrays, mix1_call, mix1_naive, mix1_back, n_terms, DIMS(mix1_dims) },
+    { "vgate", vg_arrays, vg_call, vg_naive, vg_back, vg_terms, DIMS(vg_dims) },
+    { "rope", rope_arrays, rope_call, rope_naive, rope_back, rope_terms, DIMS(rope_dims) },
+    { "rope at pos", rope_arrays, rope_call, rope_naive, NULL, rope_terms, DIMS(rope_pos_dims) },
+    { "attn", at_arrays, at_call, at_naive, at_back, at_terms, DIMS(at_dims) },
+    { "attn_kv", at_arrays, at_call, at_naive, NULL, at_terms, DIMS(kv_dims) },
+    { "relu2", el_arrays, re_call, re_naive, re_back, NULL, DIMS(el_dims) },
+    { "gain", gain_arrays, gain_call, gain_naive, gain_back, n_terms, DIMS(gain_dims) },
+    { "swiglu", sw_arrays, sw_call, sw_naive, sw_back, sw_terms, DIMS(el_dims) },
+    { "slots_add", sa_arrays, sa_call, sa_naive, sa_back, sa_terms, DIMS(sa_dims) },
+    { "experts", ex_arrays, ex_call, ex_naive, ex_back, ex_terms, DIMS(ex_dims) },
+    { "route", ro_arrays, ro_call, ro_naive, ro_back, ro_terms, DIMS(ro_dims) },
+    { "add", add_arrays, add_call, add_naive, NULL, NULL, DIMS(el_dims) },
+    { "xent", xe_arrays, xe_call, xe_naive, xe_back, v_terms, DIMS(xe_dims) },
+    { "logits", lo_arrays, lo_call, lo_naive, NULL, NULL, DIMS(xe_dims) },
+    { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_terms, DIMS(lin_deep) },
+};
+#endif
