@@ -1,4 +1,4 @@
-/* llama_config.c -- config.json of the Llama family, its presets, its rotary frequencies. */
+/* llama_config.c -- config.json of the Llama family, its presets. */
 #include "gpt/llama.h"
 
 #include <math.h>
@@ -88,28 +88,6 @@ static const char *variant(const Json *j, int *qk_norm, int *experts)
                         type->s);
 }
 
-/* Also when nested in rope_parameters, where newer files have rope_theta as well. */
-static const char *yarn_parse(Config *c, const Json *s, int minimind_type)
-{
-    struct Yarn *y = &c->llama.yarn;
-    const char *bad = NULL;
-    if (!s || s->kind == J_NULL) return NULL;
-    if (s->kind != J_OBJ) return "rope_scaling is not an object";
-    const Json *type = json_get(s, "rope_type");
-    if (!type) type = json_get(s, "type");
-    if (!type || json_is_str(type, "default")) return NULL;
-    if (!json_is_str(type, "yarn"))
-        return "rope_scaling has a type other than \"yarn\": not supported";
-    y->original = config_int(s, "original_max_position_embeddings", 1, MAX_DIM,
-                             minimind_type ? 2048 : c->T, &bad);
-    y->factor = config_num(s, "factor", 1, 65536, 16, &bad);
-    y->fast = config_num(s, "beta_fast", 1e-3, 1e6, 32, &bad);
-    y->slow = config_num(s, "beta_slow", 1e-3, 1e6, 1, &bad);
-    double by = minimind_type ? 1 : 0.1 * log(y->factor) + 1;   /* the latter: transformers' */
-    y->attention = config_num(s, "attention_factor", 1e-6, 1e6, by, &bad);
-    return bad;
-}
-
 static void parse_experts(LlamaConfig *l, const Json *j, const char **bad)
 {
     int n = config_int(j, "num_experts", 1, MAX_EXPERTS, 0, bad);
@@ -145,13 +123,9 @@ const char *llama_parse(Config *c, const Json *j)
     l->init = config_num(j, "initializer_range", 0, 1, 0.02, &bad);
     l->dropout = fmax(config_num(j, "dropout", 0, 1, 0, &bad),
                       config_num(j, "attention_dropout", 0, 1, 0, &bad));
-    const Json *rope = json_get(j, "rope_parameters");
-    l->theta = config_num(json_get(j, "rope_theta") ? j : rope, "rope_theta", 1, 1e12,
-                          mm ? 1e6 : 1e4, &bad);
     if (experts) parse_experts(l, j, &bad);
     if (bad) return bad;
-    const Json *scaling = json_get(j, "rope_scaling");
-    return yarn_parse(c, scaling && scaling->kind != J_NULL ? scaling : rope, mm);
+    return rope_parse(c, j, mm);
 }
 
 /* ---- writing ------------------------------------------------------------------ */
@@ -163,19 +137,6 @@ static void key_num(Buf *b, const char *key, double x)
 }
 
 static const char *yes(int b) { return b ? "true" : "false"; }
-
-static void yarn_json(const Config *c, Buf *b)
-{
-    const struct Yarn *y = &c->llama.yarn;
-    if (!(y->factor > 0)) return;
-    buf_printf(b, ", \"rope_scaling\": {\"rope_type\": \"yarn\", "
-               "\"original_max_position_embeddings\": %d", y->original);
-    key_num(b, "factor", y->factor);
-    key_num(b, "beta_fast", y->fast);
-    key_num(b, "beta_slow", y->slow);
-    key_num(b, "attention_factor", y->attention);
-    buf_char(b, '}');
-}
 
 void llama_json(const Config *c, Buf *b)
 {
@@ -191,7 +152,6 @@ void llama_json(const Config *c, Buf *b)
                "\"tie_word_embeddings\": %s",
                type, arch, c->T, c->V, c->L, c->H, c->K, c->C, c->D, l->F, yes(l->tied));
     key_num(b, "rms_norm_eps", l->eps);
-    key_num(b, "rope_theta", l->theta);
     key_num(b, "initializer_range", l->init);
     if (l->E) {
         buf_printf(b,
@@ -201,28 +161,6 @@ void llama_json(const Config *c, Buf *b)
                    l->E, l->top, l->Fe, yes(l->norm_top));
         key_num(b, "router_aux_loss_coef", l->aux);
     }
-    yarn_json(c, b);
+    rope_json(c, b);
     buf_str(b, "}\n");
-}
-
-/* ---- rotary frequencies --------------------------------------------------------- */
-
-/* The channel pair that turns b times within the original context (Peng et al. 2023, YaRN). */
-static double turns(const Config *c, double b)
-{
-    return c->D * log(c->llama.yarn.original / (2 * M_PI * b)) / (2 * log(c->llama.theta));
-}
-
-double llama_rotary(const Config *c, double *freq)
-{
-    int half = c->D / 2;
-    const struct Yarn *y = &c->llama.yarn;
-    for (int j = 0; j < half; j++) freq[j] = pow(c->llama.theta, -(double)j / half);
-    if (!(y->factor > 0) || c->T <= y->original) return 1;
-    double low = fmax(floor(turns(c, y->fast)), 0), high = fmin(ceil(turns(c, y->slow)), half - 1);
-    for (int j = 0; j < half; j++) {
-        double ramp = fmin(fmax((j - low) / fmax(high - low, 0.001), 0), 1);
-        freq[j] *= 1 + ramp * (1 / y->factor - 1);      /* factor 1: the very same */
-    }
-    return y->attention;
 }

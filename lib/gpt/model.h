@@ -26,10 +26,14 @@ typedef struct LlamaConfig {
     double eps, theta, aux;         /* rms_norm_eps, rope_theta, router_aux_loss_coef */
     double init;                    /* initializer_range */
     double dropout;                 /* dropout or attention_dropout: read, not applied */
-    struct Yarn {                   /* rope_scaling; on if factor > 0 and T > original */
+    struct Rope {                   /* rope_scaling; none if factor is 0 */
+        enum RopeKind { ROPE_YARN, ROPE_LLAMA3, ROPE_LINEAR } kind;
         int original;               /* original_max_position_embeddings */
-        double factor, fast, slow, attention;   /* beta_fast, beta_slow, attention_factor */
-    } yarn;
+        double factor, fast, slow;  /* beta_fast and beta_slow, llama3's high_freq_factor and
+                                       low_freq_factor: turns within the original context */
+        double attention;           /* attention_factor, YaRN's */
+        int minimind;               /* see llama_rope.c */
+    } rope;
 } LlamaConfig;
 
 typedef struct Config {

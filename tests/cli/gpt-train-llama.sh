@@ -39,7 +39,7 @@ refused "num_experts_per_tok is not from 1 to num_experts" 's/"num_experts_per_t
 refused "vocab_size is missing or not an integer from 1" 's/"vocab_size": 300/"vocab_size": 0/'
 refused 'model_type is "gpt2"' 's/qwen3_moe/gpt2/'
 refused "attention_bias is true" 's/}/, "attention_bias": true}/'
-refused "rope_scaling has a type other than" 's/}/, "rope_scaling": {"rope_type": "linear", "factor": 2}}/'
+refused 'rope_scaling has the type "dynamic"' 's/}/, "rope_scaling": {"rope_type": "dynamic", "factor": 2}}/'
 refused "factor is not a number" 's/}/, "rope_scaling": {"type": "yarn", "factor": "x"}}/'
 refused "hidden_act is not" 's/}/, "hidden_act": "gelu"}/'
 refused "tie_word_embeddings is not true or false" 's/: true}/: 1}/'

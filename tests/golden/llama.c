@@ -252,8 +252,7 @@ static void check_table(const StFile *f, const Json *k, int i)
     int64_t n;
     int32_t *row = tensor_i32(f, key[0], &n);
     real *cs = tensor(f, key[1], NULL), *sn = tensor(f, key[2], NULL), *fr = tensor(f, key[3], NULL);
-    double worst = 0, by = c.llama.yarn.factor > 0 && c.T > c.llama.yarn.original ?
-                           c.llama.yarn.attention : 1;
+    double worst = 0, by = c.llama.rope.factor > 0 ? c.llama.rope.attention : 1;
     for (int64_t r = 0; r < n; r++)
         for (int d = 0; d < D; d++) {
             const real *tab = m->rope + ((int64_t)row[r] * half + d % half) * 2;
@@ -275,7 +274,7 @@ static void check_factor_one(void)
     Json on = { .src = one, .src_len = strlen(one) }, off = { .src = "null", .src_len = 4 };
     Config a = scaled(64, 1e6, 4096, &on, 8), b = scaled(64, 1e6, 4096, &off, 8);
     Model *p = model_new(ops, &a, 0), *q = model_new(ops, &b, 0);
-    ok(a.llama.yarn.factor > 0 && !memcmp(p->rope, q->rope, 4096 * 64 * sizeof(real)),
+    ok(a.llama.rope.factor > 0 && !memcmp(p->rope, q->rope, 4096 * 64 * sizeof(real)),
        "YaRN with factor 1 is bit-equal to none");
     model_free(p), model_free(q);
 }
@@ -298,7 +297,7 @@ static void check_yarn(void)
     for (const Json *k = parse_meta(f, "cases", &a)->child; k; k = k->next, i++) {
         Config c = golden_config(w);
         c.T = (int)num(k, "max_position_embeddings");
-        c.llama.yarn = scaled(16, 1e6, c.T, json_get(k, "rope_scaling"), 8).llama.yarn;
+        c.llama.rope = scaled(16, 1e6, c.T, json_get(k, "rope_scaling"), 8).llama.rope;
         Model *m = golden_weights(w, &c, ops, 0);
         Tape t;
         tape_init(&t, ops);

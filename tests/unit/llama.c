@@ -19,7 +19,7 @@ static Config small(int experts, int qk_norm, int tied)
     c.llama = (LlamaConfig){ .F = 20, .E = experts, .top = experts ? 2 : 0,
                              .Fe = experts ? 8 : 0, .qk_norm = qk_norm, .tied = tied,
                              .norm_top = 1, .eps = 1e-5, .theta = 100, .aux = 0.5, .init = 0.3 };
-    c.llama.yarn = (struct Yarn){ .original = 4, .factor = 3, .fast = 2, .slow = 0.5,
+    c.llama.rope = (struct Rope){ .original = 4, .factor = 3, .fast = 2, .slow = 0.5,
                                   .attention = 1.1 };
     return c;
 }
@@ -165,6 +165,84 @@ static void check_json(const char *name, const Config *c)
     arena_free(&a);
 }
 
+/* rope_scaling by type: the frequencies that transformers 5.24 computes, in floats */
+static const char *from_text(Config *c, const char *more)
+{
+    Arena a = { 0 };
+    Buf b = { 0 };
+    const char *err = NULL;
+    size_t at;
+    buf_printf(&b, "{\"model_type\": \"llama\", \"hidden_size\": 32, \"num_hidden_layers\": 1, "
+               "\"num_attention_heads\": 2, \"head_dim\": 16, \"intermediate_size\": 8, "
+               "\"vocab_size\": 8, \"max_position_embeddings\": 131072, %s}", more);
+    Json *j = json_parse(&a, b.s, b.n, &err, &at);
+    if (j) err = config_parse(c, j);
+    arena_free(&a);
+    buf_free(&b);
+    return err;
+}
+
+static void check_rope(void)
+{
+    static const struct { const char *json; double by, f[8]; } want[] = {
+        { "\"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+          "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+          "\"original_max_position_embeddings\": 8192}", 1,
+          { 1, 0.193922758, 0.0376060307, 0.00729266508, 0.000524846022, 3.42810235e-05,
+            6.64786967e-06, 1.28917316e-06 } },
+        { "\"rope_parameters\": {\"rope_theta\": 1e4, \"rope_type\": \"llama3\", \"factor\": 4, "
+          "\"low_freq_factor\": 1, \"high_freq_factor\": 16, "
+          "\"original_max_position_embeddings\": 1024}", 1,
+          { 1, 0.316227764, 0.100000001, 0.0144732893, 0.00281487335, 0.000790569466,
+            0.000250000012, 7.90569466e-05 } },
+        { "\"rope_theta\": 10000, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.5}", 1,
+          { 0.400000006, 0.1264911, 0.0399999991, 0.0126491114, 0.00399999972, 0.00126491114,
+            0.000400000019, 0.000126491112 } },
+        { "\"rope_theta\": 1e6, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4, "
+          "\"original_max_position_embeddings\": 32768}", 1.13862944,
+          { 1, 0.177827939, 0.0316227786, 0.00421755994, 0.000500000024, 4.44569851e-05,
+            7.90569356e-06, 1.40585337e-06 } },
+        { "\"rope_theta\": 1e4, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}", 1.13862944,
+          { 1, 0.316227764, 0.100000001, 0.0316227786, 0.00999999978, 0.00316227786, 0.000812500017,
+            0.000197642366 } },
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        Config c;
+        double f[8], worst = 0;
+        const char *bad = from_text(&c, want[i].json);
+        if (bad) printf("# %s\n", bad);
+        double by = bad ? 0 : llama_rotary(&c, f);
+        for (int k = 0; k < 8 && !bad; k++) worst = fmax(worst, fabs(f[k] / want[i].f[k] - 1));
+        ok(!bad && worst < 3e-7 && fabs(by - want[i].by) < 1e-8,
+           "rope_scaling %zu: frequencies off by %.1e", i, worst);
+        if (!bad) check_json("its", &c);
+    }
+}
+
+static void check_no_rope(void)
+{
+    static const char *const no[][2] = {
+        { "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}", "has the type \"dynamic\"" },
+        { "\"rope_scaling\": {\"type\": \"longrope\"}", "has the type \"longrope\"" },
+        { "\"rope_scaling\": {\"type\": 3}", "not a text" },
+        { "\"rope_scaling\": 3", "rope_scaling is not an object" },
+        { "\"rope_scaling\": {\"type\": \"linear\"}", "factor is missing" },
+        { "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}", "factor is not" },
+        { "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1}",
+          "high_freq_factor is missing" },
+        { "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
+          "\"high_freq_factor\": 4}", "high_freq_factor is not above" },
+        { "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 8, \"mscale\": 1}", "mscale" },
+        { "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 8, \"truncate\": false}", "truncate" },
+        { "\"partial_rotary_factor\": 0.5", "partial_rotary_factor" },
+    };
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
+        Config c;
+        const char *bad = from_text(&c, no[i][0]);
+        ok(bad && strstr(bad, no[i][1]), "refused: %s", bad ? bad : no[i][0]);
+    }
+}
+
 static void freeze_one(void *m)
 {
     Tape t;
@@ -198,6 +276,8 @@ int main(void)
            config_active_params(&c) == 63936768, "minimind-moe");
     check_json("minimind-moe", &c);
     ok(!llama_preset(&c, "minimind-x") && !llama_preset(&c, "mini"), "others are none");
+    check_rope();
+    check_no_rope();
     c = small(4, 1, 0);
     Model *m = make(&c);
     ok(dies(1, "a part of its layer's experts", freeze_one, m), "a part of a layer's experts frozen");
