@@ -14,14 +14,28 @@ struct StWriter {
     Out *out;
     int fd, err;                    /* out NULL: to fd; err: the first failure */
     bool begun;
+    const char *dtype;
+    size_t width;                   /* bytes of a number */
+    int narrow;                     /* a Narrow; -1: as reals are */
     unsigned char *chunk;
 };
 
 StWriter *stw_new(void)
 {
     StWriter *w = xcalloc(1, sizeof *w);
-    w->fd = -1;
+    w->fd = w->narrow = -1;
+    w->dtype = sizeof(real) == 8 ? "F64" : "F32";
+    w->width = sizeof(real);
     return w;
+}
+
+void stw_narrow(StWriter *w, Narrow type)
+{
+    static const char *const name[] = { "F32", "F16", "BF16" };
+    assert(!w->tensors.n && type <= NARROW_BF16);
+    w->dtype = name[type];
+    w->width = narrow_bytes(type, 1);
+    w->narrow = (int)type;
 }
 
 void stw_meta(StWriter *w, const char *key, const char *value)
@@ -36,10 +50,10 @@ void stw_meta(StWriter *w, const char *key, const char *value)
 void stw_add(StWriter *w, const char *name, int ndim, const int64_t *dim)
 {
     assert(!w->begun);
-    uint64_t bytes = sizeof(real), begin = w->data;
+    uint64_t bytes = w->width, begin = w->data;
     if (w->tensors.n) buf_char(&w->tensors, ',');
     json_str(&w->tensors, name, strlen(name));
-    buf_printf(&w->tensors, ":{\"dtype\":\"F%d\",\"shape\":[", 8 * (int)sizeof(real));
+    buf_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", w->dtype);
     for (int i = 0; i < ndim; i++) {
         buf_printf(&w->tensors, "%s%lld", i ? "," : "", (long long)dim[i]);
         bytes = size_mul(bytes, (size_t)dim[i]);
@@ -108,12 +122,13 @@ static void put_le(unsigned char *p, real x)
 
 void stw_data(StWriter *w, const real *x, int64_t n)
 {
-    w->written += (uint64_t)n * sizeof *x;
+    w->written += (uint64_t)n * w->width;
     assert(w->written <= w->data);
     while (n > 0) {
         size_t k = n < CHUNK ? (size_t)n : CHUNK;
-        for (size_t i = 0; i < k; i++) put_le(w->chunk + i * sizeof *x, x[i]);
-        put(w, w->chunk, k * sizeof *x);
+        if (w->narrow >= 0) narrow_put((Narrow)w->narrow, w->chunk, x, (int64_t)k);
+        else for (size_t i = 0; i < k; i++) put_le(w->chunk + i * sizeof *x, x[i]);
+        put(w, w->chunk, k * w->width);
         x += k; n -= (int64_t)k;
     }
 }

@@ -1,5 +1,6 @@
 /* st_read.c -- reading safetensors files; see safetensors.h. */
 #include "base/map.h"
+#include "gpt/narrow.h"
 #include "gpt/safetensors.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -217,15 +218,6 @@ static double double_of(uint64_t bits)
     return x;
 }
 
-static float half_to_float(uint32_t h)
-{
-    uint32_t sign = (h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;
-    if (e == 31) return float_of(sign | 0x7f800000 | m << 13);
-    if (e) return float_of(sign | (e + 112) << 23 | m << 13);
-    float x = (float)m * 0x1p-24f;                  /* zero or subnormal: exact */
-    return sign ? -x : x;
-}
-
 static void convert(real *out, const unsigned char *p, StType type, size_t n)
 {
     switch (type) {
@@ -233,7 +225,7 @@ static void convert(real *out, const unsigned char *p, StType type, size_t n)
     case ST_F32: for (size_t i = 0; i < n; i++) out[i] = float_of(get_u32(p + 4 * i)); break;
     case ST_I32: for (size_t i = 0; i < n; i++) out[i] = (real)(int32_t)get_u32(p + 4 * i); break;
     case ST_BF16: for (size_t i = 0; i < n; i++) out[i] = float_of(get_u16(p + 2 * i) << 16); break;
-    case ST_F16: for (size_t i = 0; i < n; i++) out[i] = half_to_float(get_u16(p + 2 * i)); break;
+    case ST_F16: for (size_t i = 0; i < n; i++) out[i] = fp16_value((uint16_t)get_u16(p + 2 * i)); break;
     default: break;
     }
 }
