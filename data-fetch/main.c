@@ -1,4 +1,5 @@
 /* data-fetch -- data sets, URLs and local files into JSON Lines of documents or conversations. */
+#include "base/child.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/opt.h"
@@ -11,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef unsigned long long ull;
 
@@ -19,6 +21,8 @@ static int64_t max_docs;
 static StrList columns;
 static const char *inspect;
 static const char *shuffle, *order = "hash", *tmpdir, *holdout, *holdout_file;
+static const char *jq;
+static int raw, jq_wait = 60;
 static int provenance, list, plan, offline, retries = 6, stall = 60;
 static double wait_s = 1;
 static int64_t mem = 512 << 20;
@@ -38,6 +42,12 @@ static const Opt opts[] = {
     OPT_FLAG(0, "provenance", &provenance, "add \"_from\" to each row: its file and number there"),
     OPT_STR(0, "holdout", &holdout, "PERCENT", "so many of the rows go to --holdout-output, by hash"),
     OPT_STR(0, "holdout-output", &holdout_file, "FILE", "and no others"),
+    OPT_HEAD("Programs for jq"),
+    OPT_STR(0, "jq", &jq, "FILE", "pass rows through this program for jq, or the one of that name in "
+            "share/data"),
+    OPT_FLAG(0, "raw", &raw, "rows of data sets as published, not passed through their programs"),
+    OPT_INT(0, "jq-wait", &jq_wait, "SECONDS", 0, 86400,
+            "give up when jq neither takes nor gives anything so long; 0: never"),
     OPT_HEAD("Data sets"),
     OPT_FLAG(0, "list", &list, "tell which data sets are known, and do nothing else"),
     OPT_FLAG(0, "plan", &plan, "tell what would be fetched, and do nothing else"),
@@ -106,6 +116,8 @@ static void check_options(void)
     char *end;
     if (!shuffle && (opt_given("order") || opt_given("mem") || opt_given("tmpdir")))
         die_usage("--order, --mem, --tmpdir: only with --shuffle");
+    if (jq && raw) die_usage("--jq and --raw exclude each other");
+    if (jq && *jq && access(jq, F_OK) && set_program(jq)) jq = set_program(jq);
     if (!holdout != !holdout_file) die_usage("--holdout and --holdout-output belong together");
     if (!holdout) return;
     if (!strcmp(holdout_file, output) || !strcmp(holdout_file, "-"))
@@ -116,12 +128,13 @@ static void check_options(void)
 }
 
 /* How the files of a set are read; what the command line says goes first. */
-static void as_set_says(Read *r, const Set *set)
+static void as_said(Read *r)
 {
+    const Set *set = source->set;
     r->format = set && !strcmp(format, "auto") ? set->format : format;
     if (!strcmp(r->format, "zip")) die("%s: zip files are not read yet", set->name);
-    if (set && set->adapter)
-        warn("%s: rows are as published; %s makes conversations of them", set->name, set->adapter);
+    r->program = source->program;
+    r->any = raw;
     r->columns = set && !columns.n ? (StrList){ set->column, set->ncolumn } : columns;
     split_at(r, split);
     if (set && set->separator && !opt_given("split")) r->split = SPLIT_SEP, r->sep = set->separator;
@@ -133,7 +146,7 @@ static void read_all(Read *r, const Source *o, int n)
         const Operand *op = &source->op;
         double whole = shuffle ? 1 : op->times;
         if (mix) mix_source(mix, op->path, op->times, op->from, op->to);
-        as_set_says(r, source->set);
+        as_said(r);
         for (; whole > 0 && !sink_full(&sink); whole--) {
             in_source = 0;
             for (int i = 0; i < source->nfile && !enough(); i++) read_rows(r, source->file[i]);
@@ -155,6 +168,31 @@ static Source *sources(Arena *a, int n, char **s)
     }
     if (!n) o[0] = source_parse(a, "-");
     return o;
+}
+
+/* Which rows go through which program; that jq is here, before anything is fetched for it. */
+static void load_programs(Source *o, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *adapter = o[i].set && !raw ? o[i].set->adapter : NULL;
+        if (!jq && !adapter) continue;
+        Program *p = xmalloc(sizeof *p);
+        *p = program_load(jq ? jq : adapter);
+        p->seconds = jq_wait;
+        o[i].program = p;
+        if (!child_found("jq"))
+            die("%s: %s needs jq, and there is none on the PATH%s", o[i].op.path, p->name,
+                jq ? "" : "; --raw gives the rows as published");
+    }
+}
+
+static void free_sources(Source *o, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(o[i].op.path);
+        if (o[i].program) program_free(o[i].program);
+        free(o[i].program);
+    }
 }
 
 static void tell(void)
@@ -189,6 +227,7 @@ int main(int argc, char **argv)
     Source *o = sources(&arena, n, argv + 1);
     int nsource = n ? n : 1;
     if (plan) return source_plan(o, nsource), 0;
+    load_programs(o, nsource);
     Fetch how = { .offline = offline, .retries = retries, .wait = wait_s, .stall = stall };
     source_fetch(&arena, o, nsource, &how);
     if (shuffle) open_mix();
@@ -212,7 +251,7 @@ int main(int argc, char **argv)
          (ull)read.replaced);
     if (holdout) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
     mix_free(mix);
-    for (int i = 0; i < nsource; i++) free(o[i].op.path);
+    free_sources(o, nsource);
     arena_free(&arena);
     buf_free(&sink.row);
     read_free(&read);

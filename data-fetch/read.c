@@ -45,7 +45,33 @@ static uint64_t count_rows(const char *path)
     return n;
 }
 
+/* The i-th row of a file, as it is there. false: no more are wanted. */
+static bool give(Read *r, uint64_t i, const char *s, size_t n)
+{
+    return r->adapter ? adapter_feed(r->adapter, i, s, n) : r->row(r->arg, s, n);
+}
+
 /* ---- JSON Lines, Parquet --------------------------------------------------------- */
+
+/* The next line, which may be any object or array. */
+static bool any_next(Read *r, DocReader *docs, Doc *d)
+{
+    DocError e = {0};
+    if (!doc_skip(docs, d)) return false;
+    arena_reset(&r->arena);
+    const Json *j = json_parse(&r->arena, d->raw, d->raw_len, &e.why, &e.byte);
+    e.line = d->line;
+    if (!j) e.byte++, doc_die(docs_name(docs), &e);
+    e.byte = 0, e.why = "neither an object nor an array";
+    if (j->kind != J_OBJ && j->kind != J_ARR) doc_die(docs_name(docs), &e);
+    return true;
+}
+
+static bool row_next(Read *r, DocReader *docs, Doc *d, bool checked)
+{
+    if (!checked) return doc_skip(docs, d);
+    return r->any || r->adapter ? any_next(r, docs, d) : doc_next(docs, d);
+}
 
 /* lines: how many were consumed already */
 static void read_jsonl(Read *r, const char *path, In *in, uint64_t lines)
@@ -55,8 +81,8 @@ static void read_jsonl(Read *r, const char *path, In *in, uint64_t lines)
     DocReader *docs = docs_from(in, lines);
     Doc d;
     for (uint64_t i = 0; i < to; i++) {
-        if (!(i < from ? doc_skip(docs, &d) : doc_next(docs, &d))) break;
-        if (i >= from && !r->row(r->arg, d.raw, d.raw_len)) break;
+        if (!row_next(r, docs, &d, i >= from)) break;
+        if (i >= from && !give(r, i, d.raw, d.raw_len)) break;
     }
     docs_close(docs);
 }
@@ -69,7 +95,7 @@ static void read_parquet(Read *r, const char *path)
     for (uint64_t i = 0; i < to; i++) {
         buf_clear(&r->made);
         if (!parquet_row(p, &r->made)) break;
-        if (i >= from && !r->row(r->arg, r->made.s, r->made.n)) break;
+        if (i >= from && !give(r, i, r->made.s, r->made.n)) break;
     }
     parquet_close(p);
 }
@@ -81,7 +107,7 @@ typedef struct Counted { Read *r; uint64_t i, from, to; } Counted;
 static bool counted_row(void *arg, const char *s, size_t n)
 {
     Counted *c = arg;
-    bool more = c->i < c->from || c->i >= c->to || c->r->row(c->r->arg, s, n);
+    bool more = c->i < c->from || c->i >= c->to || give(c->r, c->i, s, n);
     return ++c->i < c->to && more;
 }
 
@@ -164,6 +190,8 @@ static void read_text(Read *r, const char *path, In *in, const Buf *head, size_t
     Part s = { .pos = bom };
     size_t k = 0;
     const char *p;
+    if (r->adapter)
+        die("%s: plain text, which becomes documents; %s is for rows", in_name(in), r->program->name);
     range_resolve(&r->range, range_relative(&r->range) ? count_bytes(path) : 0, &s.from.at, &s.to.at);
     bool more = text_bytes(&s, &t, head->s, head->n);
     while (more && (k = in_some(in, &p)) > 0) {
@@ -273,9 +301,8 @@ static void read_by_first_byte(Read *r, const char *path, In *in)
     buf_free(&head);
 }
 
-void read_rows(Read *r, const char *path)
+static void read_in(Read *r, const char *path, In *in)
 {
-    In *in = in_open(path);
     if (is_parquet(r, path, in)) {
         in_close(in);
         read_parquet(r, path);
@@ -288,8 +315,17 @@ void read_rows(Read *r, const char *path)
     }
 }
 
+void read_rows(Read *r, const char *path)
+{
+    if (r->program) r->adapter = adapter_open(r->program, said(path), r->row, r->arg);
+    read_in(r, path, in_open(path));
+    if (r->adapter) adapter_close(r->adapter);
+    r->adapter = NULL;
+}
+
 void read_free(Read *r)
 {
     buf_free(&r->made);
     buf_free(&r->repaired);
+    arena_free(&r->arena);
 }

@@ -4,6 +4,8 @@
  * damage die, "FILE: place: why". Memory: a row. */
 #ifndef DATA_FETCH_READ_H
 #define DATA_FETCH_READ_H
+#include "adapter.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/opt.h"
 #include "range.h"
@@ -17,10 +19,14 @@ typedef struct Read {
     StrList columns;            /* of Parquet; none: all */
     SplitKind split; const char *sep;           /* of text; sep for SPLIT_SEP, not empty */
     Range range;                /* these rows, or bytes of text */
+    const Program *program;     /* that rows go through, not NULL: not for text */
+    bool any;                   /* JSON Lines may hold any objects or arrays, not documents only */
     ReadRow *row; void *arg;
     /* {0} to begin with */
     uint64_t empty, replaced;   /* empty documents left out; invalid UTF-8 sequences, both so far */
+    Adapter *adapter;           /* of the file that is being read */
     Buf made, repaired;
+    Arena arena;
 } Read;
 
 void read_rows(Read *r, const char *path);      /* "-": stdin */

@@ -236,6 +236,15 @@ Set *set_find(Arena *a, const char *name)
     return s;
 }
 
+char *set_program(const char *name)
+{
+    char *dir = sets_dir(), *path = NULL;
+    if (dir && plain_name(name, strlen(name))) path = xasprintf("%s/%s.jq", dir, name);
+    if (path && access(path, F_OK)) free(path), path = NULL;
+    free(dir);
+    return path;
+}
+
 /* ---- --list */
 
 static int manifest(const struct dirent *d)

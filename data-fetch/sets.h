@@ -28,6 +28,8 @@ typedef struct Set {
 /* name: NAME or NAME:SPLIT. NULL if there is no such manifest; dies if the manifest is bad or has no
  * such split. */
 Set *set_find(Arena *a, const char *name);
+/* The path of the program NAME.jq beside the manifests, malloced; NULL if there is none. */
+char *set_program(const char *name);
 /* {"set", "splits", "rows", "licence", "about"} of each set, a line each, to stdout. */
 void sets_list(void);
 

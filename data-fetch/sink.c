@@ -20,8 +20,8 @@ static bool has_from(const char *s, size_t n)
 static void add_from(Sink *k, const char *set, uint64_t index, const char **s, size_t *n)
 {
     size_t end = *n;
-    while (end && (*s)[end - 1] != '}') end--;
-    if (!end || has_from(*s, *n)) return;
+    while (end && strchr(" \t\r\n", (*s)[end - 1])) end--;
+    if (!end || (*s)[end - 1] != '}' || has_from(*s, *n)) return;      /* an array, as it may be */
     size_t last = end - 1;
     while (last && strchr(" \t\r\n", (*s)[last - 1])) last--;
     buf_clear(&k->row);

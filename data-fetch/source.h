@@ -4,12 +4,14 @@
  * file whose name it is, a set, a URL. The reading part gets local files only. */
 #ifndef DATA_FETCH_SOURCE_H
 #define DATA_FETCH_SOURCE_H
+#include "adapter.h"
 #include "data/fetch.h"
 #include "operand.h"
 #include "sets.h"
 
 typedef struct Source {
     Operand op;                 /* op.path: the name in messages, in --provenance, in the hash order */
+    Program *program;           /* that the rows go through, or NULL */
     Set *set;                   /* NULL for a local path; its format, adapter, separator, columns */
     const char **file;          /* once source_fetch() was called: paths, in order, whose rows are */
     int nfile;                  /* numbered through; op.from and op.to are rows of all of them */
