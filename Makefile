@@ -90,8 +90,10 @@ PLAIN    := $(wildcard lib/base/*.c lib/text/*.c lib/data/*.c)
 REALSRC  := $(wildcard lib/ops/*.c lib/gpt/*.c)
 CPUSRC   := $(wildcard lib/ops/cpu/*.c)
 ACTSRC   := $(filter-out %/mem.c %/optim.c %/probe.c,$(CPUSRC))
+DOTSRC   := $(ACTSRC) lib/ops/cpu/probe.c
 OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
-            $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o) $(ACTSRC:%.c=$(BUILD)/%.$(t).bf16.o))
+            $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o) $(ACTSRC:%.c=$(BUILD)/%.$(t).bf16.o)) \
+            $(if $(filter avx512,$(TIERS)),$(DOTSRC:%.c=$(BUILD)/%.avx512.dot.o))
 # lib/ops/cuda: each file once with float Acts and once with bfloat16 ones, but CUDA_ONCE, which know
 # of none. $(call cuda_objects,FOLDER): the objects' names.
 CUDA_ONCE := mem.c
@@ -141,6 +143,9 @@ $(BUILD)/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 $(BUILD)/lib/ops/cpu/%.$(1).bf16.o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -DACT_BF16 -c -o $$@ $$<
+$(BUILD)/lib/ops/cpu/%.$(1).dot.o: lib/ops/cpu/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -mavx512bf16 -DTIER=$(1) -DACT_BF16 -DACT_DOT -c -o $$@ $$<
 $(BUILD)/f64/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -DREAL_F64 -c -o $$@ $$<

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-static const char *const ranks[] = { "base", "avx2", "avx512" };
+static const char *const ranks[] = { "base", "avx2", "avx512", "avx512_bf16" };
 enum { RANKS = sizeof ranks / sizeof *ranks };
 
 static int rank(const char *tier)
@@ -33,7 +33,8 @@ bool cpu_runs(const char *tier)
                 __builtin_cpu_supports("popcnt");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return r == 0 || (r == 1 && avx2) || (r == 2 && avx512);
+    bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
+    return r == 0 || (r == 1 && avx2) || (r == 2 && avx512) || (r == 3 && bf16);
 #else
     return r == 0;
 #endif
@@ -49,16 +50,17 @@ bool cpu_allows(const char *tier)
 int cpu_pick(const char *const *tier, int n)
 {
     const char *want = wanted();
+    int most = want ? rank(want) : RANKS;
+    if (most < 0) {
+        Buf known = { 0 };
+        for (int i = 0; i < RANKS; i++)
+            buf_printf(&known, "%s%s", i ? ", " : "", ranks[i]);
+        die("PIPEGPT_CPU=%s: not known here (%s)", want, known.s);
+    }
+    if (want && !cpu_runs(want))
+        die("PIPEGPT_CPU=%s: this processor cannot run it", want);
     for (int i = 0; i < n; i++)
-        if (want ? strcmp(want, tier[i]) == 0 : cpu_runs(tier[i])) {
-            if (!cpu_runs(tier[i]))
-                die("PIPEGPT_CPU=%s: this processor cannot run it", want);
+        if (rank(tier[i]) <= most && cpu_runs(tier[i]))
             return i;
-        }
-    if (!want)
-        die("internal: no code for this processor");
-    Buf known = { 0 };
-    for (int i = n - 1; i >= 0; i--)
-        buf_printf(&known, "%s%s", tier[i], i ? ", " : "");
-    die("PIPEGPT_CPU=%s: not known here (%s)", want, known.s);
+    die("internal: no code for this processor");
 }

@@ -1,15 +1,17 @@
 /* cpu.h -- what the processor can run, for code that is compiled once per instruction set ("tier")
  * and chosen at run time. Tiers, the least first: base (what the compiler was told), avx2 (with
- * FMA, BMI1, BMI2), avx512 (F, BW, DQ, VL). PIPEGPT_CPU=TIER in the environment forces one.
+ * FMA, BMI1, BMI2), avx512 (F, BW, DQ, VL), avx512_bf16 (BF16 as well). PIPEGPT_CPU=TIER in the
+ * environment allows none above it.
  */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 #include <stdbool.h>
 
 bool cpu_runs(const char *tier);        /* the processor does; false for a name not known */
-/* May code of this tier be used? The processor runs it, and no lesser one is forced. */
+/* May code of this tier be used? The processor runs it, and the environment allows it. */
 bool cpu_allows(const char *tier);
-/* Which of the n tiers, best first, to use. Dies if the one forced is none of them, or cannot run. */
+/* Which of the n tiers, best first, to use. Dies if the environment names one that is not known or
+ * cannot run. */
 int cpu_pick(const char *const *tier, int n);
 
 #endif

@@ -20,12 +20,15 @@ TIER(base);
 #ifdef __x86_64__
 TIER(avx2);
 TIER(avx512);
+#ifndef REAL_F64
+const Ops *cpu_ops_avx512_dot(void);
+#endif
 #endif
 
 /* best first */
 static const char *const tiers[] = {
 #ifdef __x86_64__
-    "avx512", "avx2",
+    "avx512_bf16", "avx512", "avx2",
 #endif
     "base",
 };
@@ -34,6 +37,11 @@ static const struct {
     int bf16;                       /* multiplies it: what dtype auto goes by */
 } tables[] = {
 #ifdef __x86_64__
+#ifdef REAL_F64
+    { TABLES(avx512), 0 },
+#else
+    { { cpu_ops_avx512, cpu_ops_avx512_dot }, 1 },
+#endif
     { TABLES(avx512), 0 }, { TABLES(avx2), 0 },
 #endif
     { TABLES(base), 0 },

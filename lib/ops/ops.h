@@ -189,8 +189,8 @@ void ops_begin(char **argv);
 
 /* device: "auto", "cpu", "cuda", "cuda:N" (auto falls back; an explicit one that is missing dies);
  * dtype: "fp32", "bf16", "auto" (bf16 where the processor multiplies it, else fp32).
- * threads <= 0: all there are; at most 64, or as many as there are processors. On the CPU, the best tier for this processor;
- * PIPEGPT_CPU=base|avx2|avx512 forces one. */
+ * threads <= 0: all there are; at most 64, or as many as there are processors. On the CPU, the
+ * best tier for this processor; PIPEGPT_CPU=base|avx2|avx512|avx512_bf16 allows none above it. */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
 const Ops *ops_cpu(int threads);        /* ops_open("cpu", "fp32", threads) */
 

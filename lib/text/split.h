@@ -25,7 +25,7 @@ size_t split_next(const char *s, size_t n, size_t i);
  * or more (split_next() knows its end); fewer than max does not mean the end. max >= SPLIT_MIN.
  * Nothing outside s[0..n) is read. Equal to split_next() byte for byte; a few times faster than
  * what uses it, so a max that keeps `ends` in L1 is best (256 .. 2048).
- * PIPEGPT_CPU=base|avx2|avx512 forces a tier. */
+ * PIPEGPT_CPU=base|avx2|avx512 allows no better tier. */
 enum { SPLIT_MIN = 64 };
 size_t split_ends(const char *s, size_t n, size_t i, uint32_t *ends, size_t max);
 

@@ -27,6 +27,7 @@ double cpu_fma_probe_base(int64_t n, double *out);
 #ifdef __x86_64__
 double cpu_fma_probe_avx2(int64_t n, double *out);
 double cpu_fma_probe_avx512(int64_t n, double *out);
+double cpu_dot_probe_avx512_dot(int64_t n, double *out);
 #endif
 
 static double seconds = 0.3;            /* how long each is repeated */
@@ -39,6 +40,7 @@ static double flops_roof(const char *tier, int threads)
 #ifdef __x86_64__
     if (strcmp(tier, "cpu avx2") == 0) probe = cpu_fma_probe_avx2;
     if (strcmp(tier, "cpu avx512") == 0) probe = cpu_fma_probe_avx512;
+    if (strcmp(tier, "cpu avx512_bf16") == 0) probe = cpu_dot_probe_avx512_dot;
 #else
     (void)tier;
 #endif

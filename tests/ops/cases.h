@@ -45,7 +45,7 @@ static const int lin_dims[][MAXDIM] = {
     D(31, 1, 50, 0), D(9, 300, 20, 0), D(20, 9, 600, 1), D(300, 11, 13, 0), D(130, 521, 143, 1),
 };
 static const int lin_deep[][MAXDIM] = {         /* sums in several parts, of all three products */
-    D(6, 1300, 9, 1), D(9, 5, 2100, 0), D(1500, 5, 7, 0), D(1100, 1030, 2, 1),
+    D(6, 2601, 9, 1), D(9, 5, 2100, 0), D(2600, 5, 7, 0), D(1100, 1030, 2, 1),
 };
 
 /* ---- embed: N C V */

@@ -78,7 +78,7 @@ static const Ops *tier_ops(const char *name, int schedule)
 #else
 enum { VARIANTS = 3 };
 static const char variant[] = "threads";
-static const char *const tiers[] = { "base", "avx2", "avx512" };
+static const char *const tiers[] = { "base", "avx2", "avx512", "avx512_bf16" };
 /* The tiers to test: all that run here, or with PIPEGPT_CPU=TIER in the environment that one. */
 static const char *only_tier;
 __attribute__((constructor)) static void read_only_tier(void)
@@ -86,9 +86,11 @@ __attribute__((constructor)) static void read_only_tier(void)
     const char *s = getenv("PIPEGPT_CPU");
     if (s && *s && !(only_tier = strdup(s))) abort();   /* tier_ops() overwrites the variable */
 }
+/* With floats, avx512_bf16 is avx512. */
 static bool tier_runs(const char *name)
 {
-    return cpu_runs(name) && (!only_tier || strcmp(name, only_tier) == 0);
+    return cpu_runs(name) && (!only_tier || strcmp(name, only_tier) == 0) &&
+           (bf16 || strcmp(name, "avx512_bf16") != 0);
 }
 static const Ops *tier_ops(const char *name, int threads)
 {

@@ -13,6 +13,16 @@
  * blocks of C as they come free: which thread does a block changes nothing in it.
  */
 #include "ops/cpu/kernel.h"
+#ifdef ACT_DOT
+#include "ops/cpu/dot.h"
+#define pack_across pack_across_pairs
+#define pack_along pack_along_pairs
+#else
+enum { DEEP = 1 };                      /* k of an element of a packed panel */
+#define deep_step(M, V, s, a, b) step(M, V, s, a, 1, b)
+#define pack_across(p, x, ld, rows, k, W) pack_across_any(p, x, sizeof *(x), ld, rows, k, W)
+#define pack_along(p, x, ld, cols, k, W) pack_along_any(p, x, sizeof *(x), ld, cols, k, W)
+#endif
 
 enum {
     KC = 256,
@@ -40,7 +50,8 @@ static int part(int64_t n, int64_t most, int unit)
     return (int)(div_up(div_up(n, div_up(n, most)), unit) * unit);
 }
 
-/* What is done between barriers: rows i0 .. and columns j0 .. of C, m x n of them; k from k0. */
+/* What is done between barriers: rows i0 .. and columns j0 .. of C, m x n of them; k from k0. k, k0
+ * and kc count elements of packed panels, which are DEEP of k each. */
 typedef struct Piece {
     int i0, m, j0, n, k0, k, kc;
     int mc, mb, nc, nb;         /* blocks: mb of mc rows times nb of nc columns */
@@ -52,33 +63,40 @@ typedef struct Piece {
     real keep;
 } Piece;
 
-/* n vectors x[i] = x + i*stride of k elements, k_stride apart, into panels of W. Where they lie side
+/* n vectors x[i] = x + i*stride of k numbers, k_stride apart, into panels of W. Where they lie side
  * by side (stride 1), a few of k for all panels, since one panel would take little from many pages. */
 INLINE void pack(real *p, const Act *x, int64_t stride, int64_t k_stride, int n, int k, int W)
 {
-    enum { ROWS = 8 };
-    int step = stride == 1 ? ROWS : k;
-    for (int l = 0; l < k; l += step)
+    enum { ROWS = 8 * DEEP };
+    const int64_t depth = div_up(k, DEEP);
+    const int some = stride == 1 ? ROWS : k;
+    for (int l = 0; l < k; l += some)
         for (int j = 0; j < n; j += W) {
-            real *to = p + (int64_t)j * k + (int64_t)l * W;
+            real *to = p + j * depth + (int64_t)(l / DEEP) * W;
             const Act *from = x + l * k_stride + j * stride;
-            int left = (int)min64(W, n - j), depth = (int)min64(step, k - l);
-            if (stride == 1) pack_along_any(to, from, sizeof *x, k_stride, left, depth, W);
-            else pack_across_any(to, from, sizeof *x, stride, left, depth, W);
+            int left = (int)min64(W, n - j), now = (int)min64(some, k - l);
+            if (stride == 1) pack_along(to, from, k_stride, left, now, W);
+            else pack_across(to, from, stride, left, now, W);
         }
+}
+/* how many of k a piece has */
+static int numbers(const Gemm *g, const Piece *s)
+{
+    return (int)min64((int64_t)s->k * DEEP, g->k - (int64_t)s->k0 * DEEP);
 }
 static void pack_a(real *p, const Gemm *g, const Piece *s, int i, int rows)
 {
-    const Act *a = g->a + (s->i0 + i) * g->rsa + s->k0 * g->csa;
-    pack(p, a, g->csa == 1 ? g->rsa : 1, g->csa, rows, s->k, TM);
+    const Act *a = g->a + (s->i0 + i) * g->rsa + s->k0 * g->csa * DEEP;
+    pack(p, a, g->csa == 1 ? g->rsa : 1, g->csa, rows, numbers(g, s), TM);
 }
 /* A share of the packing of B, some panels; task = 0, 1 .. until it returns 0 */
 static int pack_b(real *p, const Gemm *g, const Piece *s, int task)
 {
     int some = g->csb == 1 ? 256 / TN : 1, j = task * some * TN;
     if (j >= s->n) return 0;
-    const Act *b = g->b + s->k0 * g->rsb + (s->j0 + j) * g->csb;
-    pack(p + (int64_t)j * s->k, b, g->csb, g->rsb, (int)min64(some * TN, s->n - j), s->k, TN);
+    const Act *b = g->b + s->k0 * g->rsb * DEEP + (s->j0 + j) * g->csb;
+    pack(p + (int64_t)j * s->k, b, g->csb, g->rsb, (int)min64(some * TN, s->n - j), numbers(g, s),
+         TN);
     return 1;
 }
 
@@ -120,7 +138,7 @@ INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const
               [f] "+r"(ahead), [n] "+r"(eights)
             : [hop] "r"(hop)
             : "memory", "cc");
-    for (int l = k % 8; l; l--, a += TM, b += TN) step(TM, TV, s[0], a, 1, b);
+    for (int l = k % 8; l; l--, a += TM, b += TN) deep_step(TM, TV, s[0], a, b);
 }
 #else
 INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const char *ahead,
@@ -131,9 +149,9 @@ INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const
     int l = 0;
     for (; l + 8 <= k; l += 8, ahead += hop) {
         __builtin_prefetch(ahead, 0, 2);
-        UNROLL for (int u = 0; u < 8; u++, a += TM, b += TN) step(TM, TV, s[0], a, 1, b);
+        UNROLL for (int u = 0; u < 8; u++, a += TM, b += TN) deep_step(TM, TV, s[0], a, b);
     }
-    for (; l < k; l++, a += TM, b += TN) step(TM, TV, s[0], a, 1, b);
+    for (; l < k; l++, a += TM, b += TN) deep_step(TM, TV, s[0], a, b);
 }
 #endif
 
@@ -252,7 +270,7 @@ static void plan_blocks(Piece *p, int nt)
 /* Phases, each ended by a barrier, count what was taken in next[phase % PHASES]. */
 typedef struct Team {
     real *b, *own, *stage;
-    int nt, ks, mc, nc, next[PHASES];
+    int nt, depth, ks, mc, nc, next[PHASES];      /* depth, ks: as k in a Piece */
 } Team;
 
 static int take(Team *t, int phase)
@@ -268,7 +286,7 @@ static void end_phase(Team *t, int phase, int tid)
 /* Where the sums of a piece go. An Act would round them: they wait in t->stage until k is done. */
 static void target(const Gemm *g, const Team *t, Piece *p)
 {
-    int last = p->k0 + p->k >= g->k;
+    int last = p->k0 + p->k >= t->depth;
     int64_t at = p->i0 * g->ldc + p->j0;
     p->beta = p->k0 ? 1 : g->y ? 0 : g->beta;
     p->ldc = g->y ? p->n : g->ldc;
@@ -283,13 +301,13 @@ static void work_on(const Gemm *g, Team *t, int tid)
     Piece p = { .kc = part(t->ks, KC, 8) };
     for (p.j0 = 0; p.j0 < g->n; p.j0 += t->nc)
         for (p.i0 = 0; p.i0 < g->m; p.i0 += t->mc)
-            for (p.k0 = 0; p.k0 == 0 || p.k0 < g->k; p.k0 += t->ks) {
+            for (p.k0 = 0; p.k0 == 0 || p.k0 < t->depth; p.k0 += t->ks) {
                 p.n = (int)min64(t->nc, g->n - p.j0);
                 p.m = (int)min64(t->mc, g->m - p.i0);
-                p.k = (int)min64(t->ks, g->k - p.k0);
+                p.k = (int)min64(t->ks, t->depth - p.k0);
                 target(g, t, &p);
                 plan_blocks(&p, t->nt);
-                int kept = p.i0 && p.k == g->k;         /* B is still there from the rows before */
+                int kept = p.i0 && p.k == t->depth;         /* B is still there from the rows before */
                 while (!kept && pack_b(t->b, g, &p, take(t, phase))) {}
                 end_phase(t, phase++, tid);
                 for (int i; (i = take(t, phase)) < p.mb * p.nb;)
@@ -297,11 +315,11 @@ static void work_on(const Gemm *g, Team *t, int tid)
                 end_phase(t, phase++, tid);
             }
 }
-static int staged(const Gemm *g) { return g->y && g->k > KS; }
+static int staged(const Gemm *g) { return g->y && div_up(g->k, DEEP) > KS; }
 static Team team(const Gemm *g)
 {
-    int ks = part(g->k, KS, 8);
-    return (Team){ .nt = 1, .ks = ks, .nc = part(g->n, PIECE / ks / TN * TN, TN),
+    int depth = (int)div_up(g->k, DEEP), ks = part(depth, KS, 8);
+    return (Team){ .nt = 1, .depth = depth, .ks = ks, .nc = part(g->n, PIECE / ks / TN * TN, TN),
                    .mc = staged(g) ? part(g->m, STAGED, TM) : g->m };
 }
 static void give_work(Team *t, void *work, int nt)

@@ -1,11 +1,25 @@
 /* probe.c -- this tier's roof: multiply-adds on registers alone; its exp and tanh, for tests. */
 #include "ops/cpu/vec.h"
 
+enum { LANES = 12 };
+
+#ifdef ACT_DOT
+/* as fma_probe, with pairs of bfloat16 */
+double CPU(dot_probe)(int64_t n, double *out)
+{
+    __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f00), b = a;    /* 0.5 */
+    __m512 s[LANES];
+    UNROLL for (int i = 0; i < LANES; i++) s[i] = _mm512_set1_ps((float)i);
+    for (int64_t l = 0; l < n; l++)
+        UNROLL for (int i = 0; i < LANES; i++) s[i] = _mm512_dpbf16_ps(s[i], a, b);
+    for (int i = 0; i < LANES; i++) *out += vsum((Vec)s[i]);
+    return 4.0 * LANES * VL * (double)n;
+}
+#else
 /* Does n rounds of LANES independent multiply-adds on the calling thread; returns the flops done.
  * *out keeps the compiler from dropping the work. */
 double TIERED(fma_probe)(int64_t n, double *out)
 {
-    enum { LANES = 12 };
     Vec s[LANES], a = vset((real)0.9999999), b = vset((real)1e-7);
     UNROLL for (int i = 0; i < LANES; i++) s[i] = vset((real)(i + 2));        /* 1 would stay 1 */
     for (int64_t l = 0; l < n; l++)
@@ -27,3 +41,4 @@ void TIERED(tanh_n)(real *y, const real *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VL) vstore(y + i, vtanh(vload(x + i, n - i)), n - i);
 }
+#endif

@@ -8,7 +8,11 @@ static void no_wait(void) {}
 #else
 #define DTYPE "fp32"
 #endif
+#ifdef ACT_DOT
+#define NAME_(t) "cpu " #t "_bf16"
+#else
 #define NAME_(t) "cpu " #t
+#endif
 #define NAME(t) NAME_(t)
 
 const Ops *CPU(ops)(void)
