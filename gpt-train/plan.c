@@ -187,9 +187,9 @@ int plan_freeze(Model *m)
     return frozen;
 }
 
-/* Besides what a model asks for: code, tables, the tokenizer, and the back-end's scratch, above all
- * the packed blocks of a product. As measured; it hardly depends on sizes. */
-#define PROGRAM_BYTES 11e6
+/* Besides what a model asks for: code, tables, the tokenizer, and the packed blocks of a product. As
+ * measured; it hardly depends on sizes. */
+#define PROGRAM_BYTES 9.5e6
 
 /* One micro-batch and one optimizer step on a back-end that only adds up. */
 void plan_count(Plan *p)
@@ -218,7 +218,7 @@ void plan_count(Plan *p)
     p->mem_acts = (double)t.bytes;
     optim_step(o, 1, 0.9, 0);
     p->flops_opt = n.flops_opt;
-    p->mem_program = PROGRAM_BYTES + (double)N * 2 * sizeof(int32_t) +
+    p->mem_program = PROGRAM_BYTES + (double)n.scratch + (double)N * 2 * sizeof(int32_t) +
                      (double)p->rows * p->T * sizeof(real);         /* run_buffers() */
     p->mem_total = (double)n.mem_peak + p->mem_program;
     tape_free(&t);

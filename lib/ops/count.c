@@ -6,6 +6,7 @@
  */
 #include "ops/ops.h"
 #include "base/err.h"
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -178,10 +179,18 @@ static double pairs(double T, double p, int w)
     return before * p + before * (before + 1) / 2 + (T - before) * (seen + 1);
 }
 /* documents are on the device too: counted as one */
+/* blocks of 64 keys and as many values, as reals; up to 8 MB of rows at a time */
+static void attn_scratch(int B, int T, int K, int D)
+{
+    double row = 2 * mul3(K, (T + 63) / 64 * 64, (D + 31) / 32 * 32) * REAL, most = 8 << 20;
+    double n = row * B < most ? B : row < most ? floor(most / row) : 1;
+    if (n * row > (double)c->scratch) c->scratch = (size_t)(n * row);
+}
 static void n_attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
                    int B, int T, int H, int K, int D, int window)
 {
     (void)y; (void)lse; (void)q; (void)k; (void)v; (void)doc;
+    attn_scratch(B, T, K, D);
     c->flops_fwd += 4 * mul3(B, H, D) * pairs(T, 0, window);
     moved(2 * mul3(B, T, D) * (H + (double)K), REAL * mul3(B, T, H));
 }

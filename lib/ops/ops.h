@@ -203,6 +203,7 @@ typedef struct OpsCount {
     double flops_fwd, flops_bwd, flops_opt; /* products, attention; multiply and add are 1 each */
     double bytes;                               /* read and written by all operations */
     size_t mem, mem_peak;                       /* allocated now, at most */
+    size_t scratch;                             /* what the CPU's attention packs at once, beside that */
     int64_t calls;
 } OpsCount;
 const Ops *ops_count(OpsCount *c, const char *dtype);   /* c must outlive its use; one at a time */

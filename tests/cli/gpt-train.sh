@@ -43,7 +43,7 @@ ok "no model directory came of all that" "[ ! -e $dir/m/model.safetensors ]"
 
 says 2 "--shuffle: 'some' is neither" "a shuffle that is no number" "$run --shuffle some -t $dir/a.tok --train $dir/a.rows -o $dir/m"
 says 2 "--shuffle: '-1' is neither" "  a negative one" "$run --shuffle=-1 -t $dir/a.tok --train $dir/a.rows -o $dir/m"
-is "a micro-batch again: the plain C kernels agree" "$run --steps 3 --check-every 2 -t $dir/a.tok --train $dir/a.rows -o $dir/again | sed -n 's/.*\"check\": \"\(cpu base fp32\)\".*\"grad_diff\": \([^}]*\)}/\1 \2/p' | awk '{print \$1, \$2, \$3, (\$4 < 1e-5)}'" "cpu base fp32 1"
+is "a micro-batch again: the plain C kernels agree" "$run --dtype fp32 --steps 3 --check-every 2 -t $dir/a.tok --train $dir/a.rows -o $dir/again | sed -n 's/.*\"check\": \"\(cpu base fp32\)\".*\"grad_diff\": \([^}]*\)}/\1 \2/p' | awk '{print \$1, \$2, \$3, (\$4 < 1e-5)}'" "cpu base fp32 1"
 rm -rf "$dir/m" "$dir/again"
 says 1 "stdout: cannot write: No space left on device" "metrics that cannot be written" "$run -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/full"
 says 1 "saved in $dir/full" "  the run is saved first" "$run --force --stop-at 1 -t $dir/a.tok --train $dir/a.rows -o $dir/full >/dev/full"

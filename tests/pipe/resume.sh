@@ -49,7 +49,7 @@ ok "the same shards under other names, in another order" \
 # bf16 activations: the files hold fp32 weights, and a resume is exact; recomputation changes nothing
 ok "bf16: a run" "go half -j 1 --dtype bf16"
 ok "  with two threads and recomputation" "go half2 -j 2 --dtype bf16 --recompute && same half half2"
-ok "  is not fp32's" "! cmp -s $dir/one/model.safetensors $dir/half/model.safetensors"
+ok "  is not fp32's" "go full -j 1 --dtype fp32 && ! cmp -s $dir/full/model.safetensors $dir/half/model.safetensors"
 ok "  stopped and resumed: the same files" "go half3 -j 1 --dtype bf16 --stop-at $k && gpt-train -q -j 2 --resume -o $dir/half3 >/dev/null && same half half3"
 says 2 "--dtype: \"fp32\", but" "  the type belongs to the run" "gpt-train -q --resume --dtype fp32 -o $dir/half3"
 is "  evaluated in either type, nearly the same" "for t in fp32 bf16; do gpt-eval -q --dtype \$t -m $dir/half bpb $dir/a-00000.rows | sed 's/.*\"bpb\": \([0-9]*\.[0-9]\).*/\1/'; done | uniq | wc -l" 1
