@@ -107,7 +107,7 @@ template <class... T> inline void check_args(const char *k, const T &...a)
         cuemu::check_args(#kernel, __VA_ARGS__); \
         auto cuemu_call = [&] { kernel(__VA_ARGS__); }; \
         cuemu::run(#kernel, grid, threads, smem, \
-                   [](void *p) { (*(decltype(cuemu_call) *)p)(); }, &cuemu_call); \
+                   [](void *cuemu_p) { (*(decltype(cuemu_call) *)cuemu_p)(); }, &cuemu_call); \
     } while (0)
 #define DYN_SMEM(T, name) T *name = (T *)(void *)cuemu::block->dyn
 #define SHARED(T, name, n) \

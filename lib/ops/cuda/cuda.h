@@ -47,15 +47,81 @@ void cuda_sync(void);
 /* table.c */
 const Ops *CU(ops)(void);
 
-/* the operations, by file: elem.cu */
+/* the operations, by file */
 void CU(cast)(Act *y, const real *x, int64_t n);
 void CU(uncast)(real *y, const Act *x, int64_t n);
-void CU(add)(Act *y, const Act *x, int64_t n);
+
+void CU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
+void CU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta);
+void CU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
+
+void CU(embed)(Act *y, const Act *w, const int *idx, int N, int C);
+void CU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V);
+void CU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,
+                int N, int C, int K, int D, int G);
+void CU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+                    const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
+                    int V);
+void CU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
+                const real *w, const real *lam, int B, int T, int C, int G);
+void CU(smear_bwd)(Act *dx, real *dw, real *dlam, const Act *dy, const Act *x, const int *doc,
+                    const real *w, const real *lam, int B, int T, int C, int G);
+
+void CU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
+void CU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C);
+void CU(gain)(Act *y, const Act *x, const real *g, int N, int C);
+void CU(gain_bwd)(Act *dx, real *dg, const Act *dy, const Act *x, const real *g, int N, int C);
+void CU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos, const int *doc,
+               int B, int T, int H, int D, int sign, real scale, real eps);
+void CU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const real *tab,
+                   const int *doc, int B, int T, int H, int D, int sign, real scale, int beta);
+
+void CU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n);
+void CU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
+                  const Act *z, const real *b, real s, int64_t n);
 void CU(relu2)(Act *y, const Act *x, int64_t n);
 void CU(relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta);
 void CU(swiglu)(Act *y, const Act *a, const Act *b, int64_t n);
 void CU(swiglu_bwd)(Act *da, Act *db, const Act *dy, const Act *a, const Act *b, int64_t n,
-                    int beta);
+                     int beta);
+void CU(add)(Act *y, const Act *x, int64_t n);
+
+void CU(route)(real *p, real *wt, int *pick, int *slot, int *src, int *off, real *aux,
+              const Act *h, const real *gate, int N, int C, int E, int k, int norm);
+void CU(route_bwd)(Act *dh, real *dgate, const real *dwt, const real *p, const real *wt,
+                  const int *pick, const int *off, const Act *h, const real *gate, int N,
+                  int C, int E, int k, int norm, double aux);
+void CU(experts)(Act *y, const Act *x, const Act *w, const int *off, int n, int E, int C, int O);
+void CU(experts_dx)(Act *dx, const Act *dy, const Act *w, const int *off, int n, int E, int C,
+                   int O, int beta);
+void CU(experts_dw)(real *dw, const Act *dy, const Act *x, const int *off, int n, int E, int C,
+                   int O);
+void CU(slots_add)(Act *y, const Act *x, const real *wt, const int *slot, int N, int k, int C);
+void CU(slots_add_bwd)(Act *dx, real *dwt, const Act *dy, const Act *x, const real *wt,
+                      const int *slot, int N, int k, int C, int beta);
+
+void CU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
+               int T, int H, int K, int D, int window);
+void CU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                   const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
+                   int K, int D, int window);
+void CU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M,
+                 int K, int D);
+void CU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,
+                  int M, int H, int K, int D, int window);
+
+void CU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap,
+               real scale);
+void CU(logits)(real *l, const Act *z, int N, int V, int Vp, real cap);
+
+void cuda_adamw(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
+                double b2, double eps, double wd, double c1, double c2);
+void cuda_sumsq(double *out, const real *x, int64_t n);
+void cuda_scale(real *x, double s, int64_t n);
+void cuda_lerp(real *y, const real *x, double a, int64_t n);
+size_t CU(muon_tmp)(int count, int R, int K);
+void CU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+               double beta2, double lr, double wd);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* elem.cu -- operations element by element: cast, add, relu2, swiglu, mix. */
 #include "ops/cuda/cu.h"
+#include "ops/cuda/sum.h"
 
 enum { THREADS = 256 };
 
@@ -132,4 +133,82 @@ void CU(swiglu_bwd)(Act *da, Act *db, const Act *dy, const Act *a, const Act *b,
 {
     RUN(cu_wide(da, n) && cu_wide(db, n) && cu_wide(dy, n) && cu_wide(a, n) && cu_wide(b, n), n,
         swiglu_bwd, da, db, dy, a, b, n, beta);
+}
+
+/* ---- mix: y = a x + s b z, a and b on the device, NULL is 1 */
+
+template <int V>
+static __global__ void mix(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s,
+                           int64_t n)
+{
+    const float p = a ? *a : 1, q = s * (b ? *b : 1);
+    EACH(n) {
+        float t[V], u[V];
+        aload<V>(t, x + i);
+        aload<V>(u, z + i);
+        UNROLL for (int j = 0; j < V; j++) t[j] = p * t[j] + q * u[j];
+        astore<V>(y + i, t);
+    }
+}
+/* dx += a dy, dz += s b dy; a block has CHUNK elements and leaves dy . x and dy . z of them in part
+ * [blocks,2]. dx may be dz. */
+enum { CHUNK = 8192 };
+template <int V>
+static __global__ void mix_bwd(Act *dx, Act *dz, float *part, const Act *dy, const Act *x,
+                               const real *a, const Act *z, const real *b, real s, int64_t n,
+                               int want_a, int want_b)
+{
+    SHARED(float, sum_x, THREADS / WARP);
+    SHARED(float, sum_z, THREADS / WARP);
+    const float p = a ? *a : 1, q = s * (b ? *b : 1);
+    const int64_t at = (int64_t)blockIdx.x * CHUNK, end = cu_min(n, at + CHUNK);
+    float sx = 0, sz = 0;
+    for (int64_t i = at + threadIdx.x * V; i < end; i += THREADS * V) {
+        float d[V], t[V];
+        aload<V>(d, dy + i);
+        if (dx) {
+            aload<V>(t, dx + i);
+            UNROLL for (int j = 0; j < V; j++) t[j] += p * d[j];
+            astore<V>(dx + i, t);
+        }
+        if (dz) {
+            aload<V>(t, dz + i);
+            UNROLL for (int j = 0; j < V; j++) t[j] += q * d[j];
+            astore<V>(dz + i, t);
+        }
+        if (want_a) {
+            aload<V>(t, x + i);
+            UNROLL for (int j = 0; j < V; j++) sx += d[j] * t[j];
+        }
+        if (want_b) {
+            aload<V>(t, z + i);
+            UNROLL for (int j = 0; j < V; j++) sz += d[j] * t[j];
+        }
+    }
+    if (!part) return;
+    sx = block_sum(sx, sum_x);
+    sz = block_sum(sz, sum_z);
+    if (threadIdx.x == 0) {
+        part[2 * (int64_t)blockIdx.x] = sx;
+        part[2 * (int64_t)blockIdx.x + 1] = sz;
+    }
+}
+void CU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n)
+{
+    RUN(cu_wide(y, n) && cu_wide(x, n) && cu_wide(z, n), n, mix, y, x, a, z, b, s, n);
+}
+void CU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
+                 const Act *z, const real *b, real s, int64_t n)
+{
+    if (n <= 0) return;
+    const int64_t blocks = div_up(n, CHUNK);
+    float *part = da || db ? (float *)cuda_scratch(SLOT_PARTS, (size_t)blocks * 2 * sizeof *part)
+                           : NULL;
+    const int wide = cu_wide(dx, n) && cu_wide(dz, n) && cu_wide(dy, n) && cu_wide(x, n) &&
+                     cu_wide(z, n);
+    auto k = wide ? mix_bwd<VW> : mix_bwd<1>;
+    LAUNCH(k, (unsigned)blocks, THREADS, 0, cuda_stream, dx, dz, part, dy, x, a, z, b, s, n, !!da,
+           !!db);
+    if (da) cuda_add_parts(da, part, blocks, 1, 2, 1);
+    if (db) cuda_add_parts(db, part + 1, blocks, 1, 2, s);
 }

@@ -3,6 +3,7 @@
  * Memory comes from the device's stream-ordered pool: allocating and freeing wait for nothing. put
  * returns when the host's array may change; get and sync wait for all that was asked for before. */
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/sort.h"
 #include "base/err.h"
 
 cudaStream_t cuda_stream;
@@ -50,20 +51,23 @@ void *cuda_alloc(size_t bytes)
 }
 void cuda_free(void *p, size_t bytes)
 {
-    (void)bytes;
+    cuda_sort_forget(p, bytes);
     if (p) CHECK(cudaFreeAsync(p, cuda_stream));
 }
 void cuda_zero(void *p, size_t bytes)
 {
+    cuda_sort_forget(p, bytes);
     if (bytes) CHECK(cudaMemsetAsync(p, 0, bytes, cuda_stream));
 }
 void cuda_copy(void *to, const void *from, size_t bytes)
 {
+    cuda_sort_forget(to, bytes);
     if (bytes) CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda_stream));
 }
 /* from pageable memory, which the runtime copies before it returns */
 void cuda_put(void *dev, const void *host, size_t bytes)
 {
+    cuda_sort_forget(dev, bytes);
     if (bytes) CHECK(cudaMemcpyAsync(dev, host, bytes, cudaMemcpyHostToDevice, cuda_stream));
 }
 void cuda_get(void *host, const void *dev, size_t bytes)

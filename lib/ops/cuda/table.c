@@ -14,8 +14,22 @@ const Ops *CU(ops)(void)
         .alloc = cuda_alloc, .free = cuda_free, .zero = cuda_zero, .copy = cuda_copy,
         .put = cuda_put, .get = cuda_get, .sync = cuda_sync, .cast = CU(cast),
         .uncast = CU(uncast),
+        .linear = CU(linear), .linear_dx = CU(linear_dx), .linear_dw = CU(linear_dw),
+        .embed = CU(embed), .embed_bwd = CU(embed_bwd),
+        .rmsnorm = CU(rmsnorm), .rmsnorm_bwd = CU(rmsnorm_bwd),
+        .gain = CU(gain), .gain_bwd = CU(gain_bwd),
+        .smear = CU(smear), .smear_bwd = CU(smear_bwd),
+        .mix = CU(mix), .mix_bwd = CU(mix_bwd),
+        .vgate = CU(vgate), .vgate_bwd = CU(vgate_bwd),
+        .rope = CU(rope), .rope_bwd = CU(rope_bwd),
         .relu2 = CU(relu2), .relu2_bwd = CU(relu2_bwd), .add = CU(add),
         .swiglu = CU(swiglu), .swiglu_bwd = CU(swiglu_bwd),
+        .route = CU(route), .route_bwd = CU(route_bwd),
+        .experts = CU(experts), .experts_dx = CU(experts_dx), .experts_dw = CU(experts_dw),
+        .slots_add = CU(slots_add), .slots_add_bwd = CU(slots_add_bwd),
+        .xent = CU(xent), .logits = CU(logits),
+        .adamw = cuda_adamw, .muon_tmp = CU(muon_tmp), .muon = CU(muon),
+        .sumsq = cuda_sumsq, .scale = cuda_scale, .lerp = cuda_lerp,
     };
     return &table;
 }
