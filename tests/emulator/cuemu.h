@@ -28,6 +28,7 @@
 
 #define __global__
 #define __device__
+#define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __restrict__
 #define __launch_bounds__(...)

@@ -198,8 +198,8 @@ INLINE float block_sum(float v, float *parts)
 
 /* ---- the host's side of launches ---- */
 
-static inline int64_t cu_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline __host__ __device__ int64_t cu_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline __host__ __device__ int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* blocks for n units of work, block-stride beyond that many */
 static inline unsigned cu_grid(int64_t n, int per_block)
 {
