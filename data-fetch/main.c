@@ -23,7 +23,7 @@ static const char *inspect;
 static const char *shuffle, *order = "hash", *tmpdir, *holdout, *holdout_file;
 static const char *jq;
 static int raw, jq_wait = 60;
-static int provenance, list, plan, offline, retries = 6, stall = 60;
+static int provenance, list, plan, offline, json, jobs = 4, retries = 6, stall = 60;
 static double wait_s = 1;
 static int64_t mem = 512 << 20;
 
@@ -52,6 +52,8 @@ static const Opt opts[] = {
     OPT_FLAG(0, "list", &list, "tell which data sets are known, and do nothing else"),
     OPT_FLAG(0, "plan", &plan, "tell what would be fetched, and do nothing else"),
     OPT_FLAG(0, "offline", &offline, "only what was fetched before"),
+    OPT_INT(0, "jobs", &jobs, "N", 1, 64, "fetch so many files at once"),
+    OPT_FLAG(0, "json", &json, "progress as JSON Lines on stderr"),
     OPT_INT(0, "retries", &retries, "N", 0, 1000, "failures of the network in a row that are borne"),
     OPT_FLOAT(0, "retry-wait", &wait_s, "SECONDS", 0, 60, "after the first; doubled each time"),
     OPT_INT(0, "stall", &stall, "SECONDS", 1, 86400, "give up an answer this slow: under 1000 B/s"),
@@ -149,7 +151,10 @@ static void read_all(Read *r, const Source *o, int n)
         as_said(r);
         for (; whole > 0 && !sink_full(&sink); whole--) {
             in_source = 0;
-            for (int i = 0; i < source->nfile && !enough(); i++) read_rows(r, source->file[i]);
+            for (int i = 0; i < source->nfile && !enough(); i++) {
+                if (!source->file[i]) out_flush(sink.out);      /* it may have to be waited for */
+                read_rows(r, source_file(source, i));
+            }
         }
     }
     if (mix) mix_run(mix, mixed_row, (void *)(uintptr_t)o);
@@ -228,14 +233,17 @@ int main(int argc, char **argv)
     int nsource = n ? n : 1;
     if (plan) return source_plan(o, nsource), 0;
     load_programs(o, nsource);
-    Fetch how = { .offline = offline, .retries = retries, .wait = wait_s, .stall = stall };
-    source_fetch(&arena, o, nsource, &how);
+    Fetch how = { .jobs = jobs, .offline = offline, .json = json, .retries = retries, .wait = wait_s,
+                  .stall = stall };
+    Fetcher *fetcher = source_fetch(&arena, o, nsource, &how);
     if (shuffle) open_mix();
     sink.provenance = provenance;
     sink.most = (uint64_t)max_docs;
+    sink.json = json;
     sink.out = out_open(output, 0);
     if (holdout) sink.held = out_open(holdout_file, 0);
     read_all(&read, o, nsource);
+    fetch_end(fetcher);
     progress_end(&sink.line);
     if (sink.rows == 0) {
         out_discard(sink.out);
@@ -246,10 +254,11 @@ int main(int argc, char **argv)
     }
     if (sink.held) out_close(sink.held);
     out_close(sink.out);
-    note(1, "%llu rows, %llu bytes; %llu empty documents left out, "
+    if (json) sink_tell(&sink, "done");
+    else note(1, "%llu rows, %llu bytes; %llu empty documents left out, "
          "%llu invalid UTF-8 sequences replaced", (ull)sink.rows, (ull)sink.bytes, (ull)read.empty,
          (ull)read.replaced);
-    if (holdout) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
+    if (holdout && !json) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
     mix_free(mix);
     free_sources(o, nsource);
     arena_free(&arena);

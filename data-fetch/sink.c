@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 bool sink_full(const Sink *k) { return k->most && k->rows >= k->most; }
 
@@ -33,6 +34,26 @@ static void add_from(Sink *k, const char *set, uint64_t index, const char **s, s
     *n = k->row.n;
 }
 
+void sink_tell(const Sink *k, const char *state)
+{
+    Buf b = {0};
+    double spent = k->began > 0 ? now_seconds() - k->began : 0;
+    buf_printf(&b, "{\"state\":\"%s\",\"rows\":%" PRIu64 ",\"bytes\":%" PRIu64, state, k->rows,
+               k->bytes);
+    buf_printf(&b, ",\"rate\":%.0f}\n", spent > 0 ? (double)k->bytes / spent : 0);
+    (void)!write(STDERR_FILENO, b.s, b.n);
+    buf_free(&b);
+}
+
+static void tell_now_and_then(Sink *k)
+{
+    double t = now_seconds();
+    if (k->began == 0) k->began = k->said = t;
+    if (t - k->said < 1) return;
+    k->said = t;
+    sink_tell(k, "reading");
+}
+
 bool sink_row(Sink *k, const char *set, uint64_t index, const char *s, size_t n)
 {
     bool held = k->held && (double)(xxh3(s, n) >> 11) * 0x1p-53 < k->part;
@@ -43,6 +64,7 @@ bool sink_row(Sink *k, const char *set, uint64_t index, const char *s, size_t n)
     k->rows++;
     k->held_rows += held;
     k->bytes += n + 1;
-    progress(&k->line, k->bytes);
+    if (k->json) tell_now_and_then(k);
+    else progress(&k->line, k->bytes);
     return !sink_full(k);
 }

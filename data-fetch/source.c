@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
-#include "data/fetch.h"
+#include "token.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,31 +72,22 @@ static const char *decode_file_url(Arena *a, const char *url)
 }
 
 /* $PIPEGPT_CACHE, or pipegpt in $XDG_CACHE_HOME or ~/.cache. */
-static char *cache_dir(void)
+static const char *cache_dir(Arena *a)
 {
     const char *own = getenv("PIPEGPT_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (own && *own) return xstrdup(own);
-    if (xdg && *xdg == '/') return xasprintf("%s/pipegpt", xdg);
-    if (!home || !*home) die("no place for a cache: set PIPEGPT_CACHE");
-    return xasprintf("%s/.cache/pipegpt", home);
-}
-
-static const char *from_network(Arena *a, const SetFile *f, const Fetch *how)
-{
-    Fetch one = *how;
-    const char *token = getenv("HF_TOKEN"), *hub = set_endpoint();
-    size_t n = strlen(hub);
-    one.cache = cache_dir();
-    if (token && *token && !strncmp(f->url, hub, n) && f->url[n] == '/') one.token = token;
-    char *path = fetch_file(&one, f->url, f->size, f->sha256);
-    const char *kept = arena_strndup(a, path, strlen(path));
-    free(path), free((void *)(uintptr_t)one.cache);
+    if (own && *own) return own;
+    bool x = xdg && *xdg == '/';
+    if (!x && (!home || !*home)) die("no place for a cache: set PIPEGPT_CACHE");
+    char *s = x ? xasprintf("%s/pipegpt", xdg) : xasprintf("%s/.cache/pipegpt", home);
+    const char *kept = arena_strndup(a, s, strlen(s));
+    free(s);
     return kept;
 }
 
-static const char *local_file(Arena *a, const Source *s, const SetFile *f, const Fetch *how)
+/* The path of a file:// URL; NULL of another. */
+static const char *local_file(Arena *a, const Source *s, const SetFile *f)
 {
-    if (strncmp(f->url, "file://", 7)) return from_network(a, f, how);
+    if (strncmp(f->url, "file://", 7)) return NULL;
     const char *path = decode_file_url(a, f->url);
     struct stat st;
     if (stat(path, &st) < 0) die("%s: %s:", s->op.path, path);
@@ -105,15 +96,36 @@ static const char *local_file(Arena *a, const Source *s, const SetFile *f, const
     return path;
 }
 
-void source_fetch(Arena *a, Source *s, int n, const Fetch *how)
+Fetcher *source_fetch(Arena *a, Source *s, int n, const Fetch *how)
 {
-    for (; n > 0; n--, s++) {
-        s->nfile = s->set ? s->set->nfile : 1;
-        s->file = arena_alloc(a, (size_t)s->nfile * sizeof *s->file);
-        if (!s->set) s->file[0] = s->op.path;
-        for (int i = 0; s->set && i < s->nfile; i++)
-            s->file[i] = local_file(a, s, &s->set->file[i], how);
+    size_t most = 0;
+    int files = 0;
+    for (int k = 0; k < n; k++) most += s[k].set ? (size_t)s[k].set->nfile : 1;
+    FetchFile *list = arena_alloc(a, (most + 1) * sizeof *list);
+    for (int k = 0; k < n; k++) {
+        Source *x = &s[k];
+        x->nfile = x->set ? x->set->nfile : 1;
+        x->file = arena_alloc(a, (size_t)x->nfile * sizeof *x->file);
+        x->job = arena_alloc(a, (size_t)x->nfile * sizeof *x->job);
+        if (!x->set) x->file[0] = x->op.path;
+        for (int i = 0; x->set && i < x->nfile; i++) {
+            const SetFile *f = &x->set->file[i];
+            x->file[i] = local_file(a, x, f);
+            x->job[i] = files;
+            if (!x->file[i]) list[files++] = (FetchFile){ f->url, f->size, f->sha256, NULL };
+        }
     }
+    Fetch all = *how;
+    if (files) all.cache = cache_dir(a);
+    for (int i = 0; i < files; i++) list[i].token = hub_token(a, list[i].url);
+    Fetcher *f = fetch_begin(&all, list, files);
+    for (int k = 0; k < n; k++) s[k].fetcher = f;
+    return f;
+}
+
+const char *source_file(const Source *s, int i)
+{
+    return s->file[i] ? s->file[i] : fetch_wait(s->fetcher, s->job[i]);
 }
 
 static void put(Buf *b, const char *key, const char *s)

@@ -13,14 +13,18 @@ typedef struct Source {
     Operand op;                 /* op.path: the name in messages, in --provenance, in the hash order */
     Program *program;           /* that the rows go through, or NULL */
     Set *set;                   /* NULL for a local path; its format, adapter, separator, columns */
-    const char **file;          /* once source_fetch() was called: paths, in order, whose rows are */
-    int nfile;                  /* numbered through; op.from and op.to are rows of all of them */
+    int nfile;                  /* its files' rows are numbered through: op.from and op.to are of all */
+    const char **file;          /* once source_fetch() was called: those of this machine, else NULL */
+    Fetcher *fetcher; int *job;                 /* [nfile]: the others' numbers there */
 } Source;
 
 /* Exit 1 if there is nothing of that name; nothing is fetched yet. */
 Source source_parse(Arena *a, const char *s);
-/* Has every file of the n sources here, from the cache or the network; dies if one cannot be had. */
-void source_fetch(Arena *a, Source *s, int n, const Fetch *how);
+/* Begins to fetch what the n sources need of the network, in their order. The fetcher must live as
+ * long as source_file() is called. */
+Fetcher *source_fetch(Arena *a, Source *s, int n, const Fetch *how);
+/* The path of the i-th file, once it is here; dies if a file cannot be had. */
+const char *source_file(const Source *s, int i);
 /* What would be fetched: {"source", "files", "bytes", "rows", "licence", "first", "last"}, a line each;
  * what is not known is left out. */
 void source_plan(const Source *s, int n);

@@ -52,8 +52,10 @@ static void say(const char *fmt, va_list ap, const char *tail)
     if (n >= cap) { n = cap - 1; s[n - 1] = '\n'; }
     va_end(again);
     tame(s, n);
+    flockfile(stderr);                          /* the progress line may be another thread's */
     if (before_message) before_message();
     put(s, n);
+    funlockfile(stderr);
     if (s != small) free(s);
     errno = e;
 }

@@ -89,6 +89,7 @@ static int terminal_columns(void)
 static void draw(Progress *p, uint64_t done, double t, int tty)
 {
     Buf b = {0};
+    flockfile(stderr);                          /* messages of other threads, see err.c */
     if (tty) {
         buf_char(&b, '\r');
         line(&b, p, done, t);
@@ -103,6 +104,7 @@ static void draw(Progress *p, uint64_t done, double t, int tty)
         buf_char(&b, '\n');
     }
     put(b.s, b.n);
+    funlockfile(stderr);
     buf_free(&b);
     p->last = t;
     p->drawn++;
@@ -120,5 +122,8 @@ void progress(Progress *p, uint64_t done)
 
 void progress_end(Progress *p)
 {
-    if (p->drawn) wipe();
+    if (!p->drawn) return;
+    flockfile(stderr);
+    wipe();
+    funlockfile(stderr);
 }

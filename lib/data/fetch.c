@@ -1,526 +1,391 @@
-#include "fetch.h"
+/* fetch.c -- all files of a list: a thread that takes each through its states, a few at a time. */
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/io.h"
 #include "base/json.h"
 #include "base/progress.h"
-#include "sha256.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "data/fetch_int.h"
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef HAVE_CURL
 #include <curl/curl.h>
 #endif
 
-/* One file on its way. Headers are those of the last answer, but for linked: the first that has it. */
-typedef struct Get {
-    const Fetch *how;
-    const char *url;
-    char key[65], *part, *meta;
-    int64_t size;               /* stated by the manifest, the hub or the server; -1: not yet */
-    char sha256[65], etag[200];                 /* "": not known */
-    void *curl;                 /* CURL * */
-    int fd;
-    Sha256 sha;                                 /* of the first `at` bytes of the part */
-    int64_t at, asked;                          /* asked: where this try wanted to begin */
-    long status;
-    int64_t length, from, total;                /* Content-Length, Content-Range; -1: absent */
-    double after;                               /* Retry-After or RateLimit; -1: absent */
-    bool coded, chunked, ranged, begun, restart, fatal;
-    char new_etag[200], why[300];
-    Progress line;
-} Get;
+/* Nobody asks this server for anything before then. */
+typedef struct Pause { const char *url; size_t n; double until; } Pause;
 
-static bool hash_file(const char *path, char hex[65])
-{
-    static char buf[1 << 16];
-    Sha256 h;
-    ssize_t n;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    sha256_init(&h);
-    while ((n = read(fd, buf, sizeof buf)) > 0) sha256_add(&h, buf, (size_t)n);
-    close(fd);
-    sha256_end(&h, hex);
-    return n == 0;
-}
+/* What fetch_wait() may look at, under the mutex. */
+typedef struct Seen { GetState state; bool retries; int64_t at, size; } Seen;
 
-static bool hex64(const char *s) { return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64; }
+struct Fetcher {
+    Fetch how;
+    const FetchFile *file;
+    Get *get; int n;            /* the thread's, once it runs */
+    int next;                   /* the first that is not begun */
+    Get **active; int nactive;  /* [how.jobs] */
+    Pause *pause; int npause;
+    double claimed, said;       /* said: when the last JSON line about progress went out */
+    void *multi;                /* CURLM * */
+    pthread_t thread;
+    pthread_mutex_t mutex;      /* of the following */
+    pthread_cond_t change;
+    bool runs, stop;
+    Seen *seen;                 /* [n] */
+    int here, lost;             /* files that are here; the first that cannot be had, or -1 */
+};
 
-static const char *base_name(const char *url)
-{
-    const char *slash = strrchr(url, '/');
-    return slash && slash[1] && slash[1] != '.' && strcspn(slash, "?#%") == strlen(slash)
-               ? slash + 1 : "file";
-}
+/* ---- what is told on the way */
 
-static bool small_json(Arena *a, const char *path, const Json **j)
+/* {"file", "state", "bytes", "total", "rate", "why"}: one line, in one write. */
+static void say(const Fetcher *f, const Get *g, const char *state, const char *why)
 {
     Buf b = {0};
-    const char *err;
-    size_t at;
-    struct stat st;
-    if (stat(path, &st) < 0 || st.st_size > 1 << 16) return false;
-    read_file(path, &b, 1 << 16);
-    const char *s = arena_strndup(a, b.s ? b.s : "", b.n);
-    *j = json_parse(a, s, b.n, &err, &at);
-    buf_free(&b);
-    return *j != NULL;
-}
-
-static void field(const Json *j, const char *key, char *to, size_t room)
-{
-    const Json *s = json_get(j, key);
-    if (s && s->kind == J_STR && s->len < room && strlen(s->s) == s->len) strcpy(to, s->s);
-}
-
-/* The cached file of a URL, hashed again; NULL if there is none or it is not what it was. */
-static char *cached(const Get *g, int64_t size, const char *sha256)
-{
-    Arena a = {0};
-    const Json *j;
-    char sum[65] = "", now[65], *path = NULL;
-    char *url = xasprintf("%s/url/%s", g->how->cache, g->key);
-    if (small_json(&a, url, &j)) field(j, "sha256", sum, sizeof sum);
-    arena_free(&a);
-    free(url);
-    if (!hex64(sum) || (sha256 && strcmp(sum, sha256))) return NULL;
-    path = xasprintf("%s/files/%s/%s", g->how->cache, sum, base_name(g->url));
-    struct stat st;
-    if (!hash_file(path, now)) return free(path), NULL;
-    if (strcmp(sum, now) || stat(path, &st) < 0 || (size >= 0 && st.st_size != size)) {
-        warn("%s: not what was fetched; it is fetched again", path);
-        unlink(path);
-        return free(path), NULL;
+    if (!f->how.json) return;
+    buf_str(&b, "{\"file\":");
+    json_str(&b, g->file->url, strcspn(g->file->url, "?"));
+    buf_printf(&b, ",\"state\":\"%s\",\"bytes\":%lld", state, (long long)g->at);
+    if (g->size >= 0) buf_printf(&b, ",\"total\":%lld", (long long)g->size);
+    if (g->curl) buf_printf(&b, ",\"rate\":%.0f", g->rate);
+    if (why) {
+        buf_str(&b, ",\"why\":");
+        json_str(&b, why, strlen(why));
     }
-    return path;
+    buf_str(&b, "}\n");
+    (void)!write(STDERR_FILENO, b.s, b.n);
+    buf_free(&b);
+}
+
+/* ---- a file through its states */
+
+static void fails(Fetcher *f, Get *g)
+{
+    g->state = GET_FAILED;
+    say(f, g, "failed", g->why);
+}
+
+static void found(Fetcher *f, Get *g)
+{
+    g->state = GET_DONE;
+    cache_unlock(g);
+    say(f, g, "cached", NULL);
 }
 
 #ifdef HAVE_CURL
-static void make_dirs(const char *path)
+static size_t origin(const char *url)
 {
-    char *s = xstrdup(path);
-    for (char *p = s + 1; ; p++) {
-        char c = *p;
-        if (c && c != '/') continue;
-        *p = 0;
-        if (mkdir(s, 0777) < 0 && errno != EEXIST) die("%s:", s);
-        *p = c;
-        if (!c) break;
-    }
-    free(s);
+    const char *s = strstr(url, "://");
+    s = s ? s + 3 : url;
+    return (size_t)(s - url) + strcspn(s, "/?#");
 }
 
-/* ---- what the server says */
-
-static bool starts(const char *s, const char *word) { return !strncasecmp(s, word, strlen(word)); }
-
-static int64_t digits(const char *s, const char **end)
+static Pause *pause_of(Fetcher *f, const char *url)
 {
-    int64_t x = 0;
-    if (*s < '0' || *s > '9') return -1;
-    for (; *s >= '0' && *s <= '9'; s++) {
-        if (x > (INT64_MAX - 9) / 10) return -1;
-        x = 10 * x + (*s - '0');
-    }
-    if (end) *end = s;
-    return x;
+    size_t n = origin(url);
+    for (int i = 0; i < f->npause; i++)
+        if (f->pause[i].n == n && !strncmp(f->pause[i].url, url, n)) return &f->pause[i];
+    f->pause = xreallocarray(f->pause, (size_t)f->npause + 1, sizeof *f->pause);
+    f->pause[f->npause] = (Pause){ url, n, 0 };
+    return &f->pause[f->npause++];
 }
 
-static double seconds(const char *s)
+/* A try is over, and the file is not here. */
+static void again(Fetcher *f, Get *g, bool whole)
 {
-    int64_t x = digits(s, NULL);
-    return x < 0 ? -1 : x > 600 ? 600 : (double)x;
-}
-
-/* bytes FROM-TO/TOTAL */
-static void content_range(Get *g, const char *s)
-{
-    g->ranged = true;
-    if (!starts(s, "bytes ")) return;
-    int64_t from = digits(s + 6, &s), total;
-    if (from < 0 || *s != '-' || digits(s + 1, &s) < from || *s != '/') return;
-    if ((total = digits(s + 1, NULL)) < 0) return;
-    g->from = from, g->total = total;
-}
-
-static void strong_etag(char to[200], const char *s)
-{
-    size_t n = strlen(s);
-    *to = 0;
-    if (n < 2 || n >= 200 || *s != '"' || s[n - 1] != '"') return;      /* weak ones are no proof */
-    memcpy(to, s, n + 1);
-}
-
-static size_t on_header(char *p, size_t one, size_t n, void *arg)
-{
-    Get *g = arg;
-    char h[512];
-    n *= one;
-    size_t k = n;
-    while (k && (p[k - 1] == '\n' || p[k - 1] == '\r' || p[k - 1] == ' ')) k--;
-    if (k >= sizeof h) return n;                        /* none of ours is so long */
-    memcpy(h, p, k);
-    h[k] = 0;
-    if (starts(h, "HTTP/")) {
-        g->length = g->from = g->total = -1;
-        g->after = -1;
-        g->coded = g->chunked = g->ranged = false;
-        g->new_etag[0] = 0;
-        return n;
-    }
-    char *v = strchr(h, ':');
-    if (!v || strlen(h) != k) return n;
-    for (v++; *v == ' ' || *v == '\t'; ) v++;
-    if (starts(h, "content-length:")) g->length = digits(v, NULL);
-    else if (starts(h, "content-range:")) content_range(g, v);
-    else if (starts(h, "content-encoding:")) g->coded = strcasecmp(v, "identity") != 0;
-    else if (starts(h, "transfer-encoding:")) g->chunked = true;
-    else if (starts(h, "etag:")) strong_etag(g->new_etag, v);
-    else if (starts(h, "retry-after:")) g->after = seconds(v);
-    else if (starts(h, "ratelimit:") && strstr(v, "t=") && g->after < 0)
-        g->after = seconds(strstr(v, "t=") + 2) + 1;
-    else if (starts(h, "x-linked-etag:") && strlen(v) == 66 && !g->sha256[0]) {
-        v[65] = 0;
-        if (hex64(v + 1)) strcpy(g->sha256, v + 1);
-    }
-    return n;
-}
-
-static bool fail(Get *g, bool restart, const char *why)
-{
-    snprintf(g->why, sizeof g->why, "%s", why);
-    g->restart |= restart;
-    return false;
-}
-
-static void from_start(Get *g)
-{
-    if (ftruncate(g->fd, 0) < 0 || lseek(g->fd, 0, SEEK_SET) < 0) die("%s:", g->part);
-    g->at = 0;
-    sha256_init(&g->sha);
-}
-
-static void write_meta(const Get *g)
-{
-    Buf b = {0};
-    buf_str(&b, "{\"etag\":");
-    json_str(&b, g->etag, strlen(g->etag));
-    buf_printf(&b, ",\"sha256\":\"%s\",\"size\":%lld}\n", g->sha256, (long long)g->size);
-    Out *o = out_open(g->meta, 0);
-    out_write(o, b.s, b.n);
-    out_close(o);
-    buf_free(&b);
-}
-
-static void check_room(const Get *g)
-{
-    struct statvfs v;
-    if (g->size < 0 || fstatvfs(g->fd, &v) < 0) return;
-    double room = (double)v.f_bavail * (double)v.f_frsize, need = (double)(g->size - g->at);
-    if (need > room) die("%s: %.1f GB are needed, %.1f GB are free", g->part, need / 1e9, room / 1e9);
-}
-
-/* The first bytes of the answer: is it what was asked for? */
-static bool begin(Get *g)
-{
-    g->begun = true;
-    if (g->coded) return fail(g, false, "the server sends it coded, though that was not wanted");
-    if (g->status == 206) {
-        if (g->from != g->asked || (g->size >= 0 && g->total != g->size))
-            return fail(g, true, "Content-Range is not what was asked for");
-        if (g->etag[0] && strcmp(g->etag, g->new_etag)) return fail(g, true, "ETag has changed");
-        if (g->size < 0) g->size = g->total;
-    } else {
-        from_start(g);
-        int64_t known = g->size;
-        if (g->length >= 0 && known >= 0 && known != g->length) {
-            if (g->asked == 0) return fail(g, true, "its length is not the stated one");
-            g->size = g->length;                /* another file than the part was of */
-        }
-        if (known < 0) g->size = g->length;
-    }
-    strcpy(g->etag, g->new_etag);
-    check_room(g);
-    write_meta(g);
-    return true;
-}
-
-static bool put(Get *g, const char *p, size_t n)
-{
-    for (size_t k = 0; k < n; ) {
-        ssize_t w = write(g->fd, p + k, n - k);
-        if (w < 0 && errno == EINTR) continue;
-        if (w < 0) die("%s:", g->part);
-        k += (size_t)w;
-    }
-    sha256_add(&g->sha, p, n);
-    g->at += (int64_t)n;
-    return true;
-}
-
-static size_t on_body(char *p, size_t one, size_t n, void *arg)
-{
-    Get *g = arg;
-    n *= one;
-    if (g->status == 0) curl_easy_getinfo(g->curl, CURLINFO_RESPONSE_CODE, &g->status);
-    if (g->status != 200 && g->status != 206) return fail(g, false, ""), 0;     /* its own words */
-    if (!g->begun && !begin(g)) return 0;
-    if (g->size >= 0 && (int64_t)n > g->size - g->at)
-        return fail(g, true, "it is longer than stated"), 0;
-    put(g, p, n);
-    g->line.total = g->size > 0 ? (uint64_t)g->size : 0;
-    progress(&g->line, (uint64_t)g->at);
-    return n;
-}
-
-/* ---- tries */
-
-static void set_up(Get *g, CURL *c, struct curl_slist **headers)
-{
-    Buf b = {0};
-    curl_easy_setopt(c, CURLOPT_URL, g->url);
-    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L);
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "https,http");
-    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR,
-                     starts(g->url, "https:") ? "https" : "https,http");
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 15L);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1000L);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)g->how->stall);
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "pipegpt");
-    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(c, CURLOPT_HEADERDATA, g);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, g);
-    if (g->how->token) {
-        curl_easy_setopt(c, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, g->how->token);
-    }
-    *headers = curl_slist_append(NULL, "Accept-Encoding: identity");
-    if (g->asked > 0) {
-        buf_printf(&b, "%lld-", (long long)g->asked);
-        curl_easy_setopt(c, CURLOPT_RANGE, b.s);
-        buf_clear(&b);
-        buf_printf(&b, "If-Range: %s", g->etag);
-        if (g->etag[0]) *headers = curl_slist_append(*headers, b.s);
-    }
-    curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
-    buf_free(&b);
-}
-
-/* Does another try make sense after this answer? Of a redirect's target a 403 means that its
- * signature has expired: back to the URL. */
-static bool passing(const Get *g, long redirects)
-{
-    long s = g->status;
-    return s == 408 || s == 425 || s == 429 || s == 416 || (s >= 500 && s <= 504) ||
-           (s == 403 && redirects > 0);
-}
-
-/* One try. true: the body is complete, as far as the connection tells. */
-static bool attempt(Get *g)
-{
-    struct curl_slist *headers;
-    char message[CURL_ERROR_SIZE] = "";
-    long redirects = 0;
-    CURL *c = curl_easy_init();
-    if (!c) die("libcurl does not start");
-    if (!g->etag[0] && !g->sha256[0]) from_start(g);    /* nothing would tell two files apart */
-    g->curl = c, g->asked = g->at, g->status = 0, g->after = g->length = g->from = g->total = -1;
-    g->begun = g->restart = g->fatal = g->chunked = g->coded = false;
-    g->why[0] = 0;
-    set_up(g, c, &headers);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, message);
-    CURLcode rc = curl_easy_perform(c);
-    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &g->status);
-    curl_easy_getinfo(c, CURLINFO_REDIRECT_COUNT, &redirects);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(c);
-    if (g->why[0]) return false;
-    if (g->status >= 400) {
-        snprintf(g->why, sizeof g->why, "HTTP status %ld", g->status);
-        g->fatal = !passing(g, redirects);
-        g->restart = g->status == 416;
-        return false;
-    }
-    if (rc == CURLE_OK && (g->status == 200 || g->status == 206)) {
-        if (!g->begun && !begin(g)) return false;               /* of no bytes */
-        if (g->size >= 0 && g->at < g->size) return fail(g, false, "it ended early");
-        if (g->size < 0 && !g->chunked && !g->sha256[0])
-            return g->fatal = true, fail(g, true, "the server tells no length, so that a loss would "
-                                                  "not be noticed");
-        return true;
-    }
-    g->fatal = rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_URL_MALFORMAT ||
-               rc == CURLE_TOO_MANY_REDIRECTS || rc == CURLE_PEER_FAILED_VERIFICATION;
-    return fail(g, false, message[0] ? message : curl_easy_strerror(rc));
-}
-
-static void pause_for(double s)
-{
-    struct timespec t = { (time_t)s, (long)((s - (double)(time_t)s) * 1e9) };
-    while (nanosleep(&t, &t) < 0 && errno == EINTR) ;
-}
-
-/* Hash what is there of a part whose meta fits; else begin anew. */
-static void take_up(Get *g, int64_t size, const char *sha256)
-{
-    static char buf[1 << 16];
-    Arena a = {0};
-    const Json *j;
-    int64_t known = -1;
-    ssize_t n;
-    sha256_init(&g->sha);
-    bool fits = small_json(&a, g->meta, &j);
-    if (fits) {
-        field(j, "etag", g->etag, sizeof g->etag);
-        field(j, "sha256", g->sha256, sizeof g->sha256);
-        if (strpbrk(g->etag, "\r\n")) fits = false;
-        json_int(json_get(j, "size"), &known);
-        fits = fits && (g->etag[0] || hex64(g->sha256)) && (!sha256 || !strcmp(g->sha256, sha256)) &&
-               (size < 0 || known == size);
-    }
-    arena_free(&a);
-    g->size = fits && known >= 0 ? known : size;
-    if (!fits) {
-        g->etag[0] = g->sha256[0] = 0;
-        if (sha256) strcpy(g->sha256, sha256);
-        from_start(g);
+    g->wrong += whole || g->restart;
+    g->failed = !whole && g->at > g->first ? 1 : g->failed + 1;
+    if (whole || g->restart) part_reset(g);
+    if (g->fatal || g->failed > f->how.retries || g->wrong > 3) {
+        fails(f, g);
         return;
     }
-    while ((n = read(g->fd, buf, sizeof buf)) > 0) {
-        sha256_add(&g->sha, buf, (size_t)n);
-        g->at += n;
-    }
-    if (n < 0 || (g->size >= 0 && g->at > g->size)) from_start(g);
-    g->line.from = (uint64_t)g->at;
+    double w = f->how.wait * (double)(1 << (g->failed < 7 ? g->failed - 1 : 6));
+    if (w > 60) w = 60;
+    if (g->after > w) w = g->after;
+    g->state = GET_READY;
+    g->when = now_seconds() + w;
+    if (g->status == 429) pause_of(f, g->file->url)->until = g->when;
+    if (f->how.json) say(f, g, "retry", g->why);
+    else warn("%s: %s; again in %.0f s", g->file->url, g->why, w);
 }
 
-static void sync_rename(Get *g, const char *sum, char **path)
+static void over(Fetcher *f, Get *g, CURLcode rc)
 {
-    char *dir = xasprintf("%s/files/%s", g->how->cache, sum);
-    *path = xasprintf("%s/%s", dir, base_name(g->url));
-    make_dirs(dir);
-    if (fsync(g->fd) < 0 || rename(g->part, *path) < 0) die("%s:", *path);
-    sync_dir_of(*path);
-    char *url = xasprintf("%s/url/%s", g->how->cache, g->key);
-    Out *o = out_open(url, 0);
-    out_printf(o, "{\"sha256\":\"%s\",\"size\":%lld,\"url\":", sum, (long long)g->at);
-    Buf b = {0};
-    json_str(&b, g->url, strcspn(g->url, "?"));         /* no signatures */
-    out_write(o, b.s, b.n);
-    out_str(o, "}\n");
-    out_close(o);
-    unlink(g->meta);
-    buf_free(&b);
-    free(dir), free(url);
+    curl_multi_remove_handle(f->multi, g->curl);
+    bool whole = get_stop(g, (int)rc);
+    if (!whole || !part_finish(g)) {
+        again(f, g, whole);
+        return;
+    }
+    cache_unlock(g);
+    g->state = GET_DONE;
+    say(f, g, "done", NULL);
 }
 
-/* Is it what was promised? Then it gets its name. */
-static bool finish(Get *g, int64_t size, char **path)
+static void start(Fetcher *f, Get *g)
 {
-    char sum[65];
-    Sha256 h = g->sha;
-    sha256_end(&h, sum);
-    if (size >= 0 && g->at != size) {
-        snprintf(g->why, sizeof g->why, "%lld bytes, but %lld are wanted", (long long)g->at,
-                 (long long)size);
-        return false;
-    }
-    if (g->sha256[0] && strcmp(sum, g->sha256)) {
-        snprintf(g->why, sizeof g->why, "its SHA-256 is %s, but %s is wanted", sum, g->sha256);
-        return false;
-    }
-    sync_rename(g, sum, path);
-    return true;
+    double until = pause_of(f, g->file->url)->until;
+    if (until > g->when) g->when = until;
+    if (now_seconds() < g->when) return;
+    get_start(g);
+    g->rate = 0, g->rate_t = now_seconds(), g->rate_at = g->at;
+    if (curl_multi_add_handle(f->multi, g->curl)) die("libcurl does not start");
+    g->state = GET_RUN;
+    say(f, g, g->at ? "resume" : "begin", NULL);
 }
 
-static char *download(Get *g, int64_t size, const char *sha256)
+/* One step that does not wait; true: call again at once. */
+static bool step(Fetcher *f, Get *g)
 {
-    char *path = NULL;
-    int failed = 0, wrong = 0;
-    take_up(g, size, sha256);
-    for (;;) {
-        int64_t before = g->at;
-        bool whole = attempt(g);
-        if (whole && finish(g, size, &path)) break;
-        wrong += whole || g->restart;
-        failed = !whole && g->at > before ? 1 : failed + 1;
-        if (g->fatal || failed > g->how->retries || wrong > 3) die("%s: %s", g->url, g->why);
-        if (whole || g->restart) {
-            from_start(g);
-            g->etag[0] = g->sha256[0] = 0;
-            if (sha256) strcpy(g->sha256, sha256);
-            g->size = size;
+    int r;
+    switch (g->state) {
+    case GET_NEW:
+        g->state = cache_look(g) ? GET_CHECK : GET_LOCK;
+        return true;
+    case GET_CHECK:
+        r = cache_hash(g);
+        if (r > 0) found(f, g);
+        else if (r < 0) g->state = g->locked ? GET_PART : GET_LOCK;
+        if (r < 0 && g->locked) part_open(g);
+        return true;
+    case GET_LOCK:
+        if (!cache_lock(g)) {
+            if (!g->told) say(f, g, "waiting", NULL);
+            if (!g->told && !f->how.json)
+                note(1, "%s: another process fetches it; waiting", g->file->url);
+            g->told = true;
+            return false;
         }
-        double w = g->how->wait * (double)(1 << (failed < 7 ? failed - 1 : 6));
-        if (w > 60) w = 60;
-        if (g->after > w) w = g->after;
-        warn("%s: %s; again in %.0f s", g->url, g->why, w);
-        pause_for(w);
+        if (cache_look(g)) {                            /* by the one we waited for */
+            g->state = GET_CHECK;
+            return true;
+        }
+        part_open(g);
+        g->state = GET_PART;
+        return true;
+    case GET_PART:
+        if (!part_hash(g)) g->state = GET_READY;
+        return true;
+    case GET_READY: start(f, g); return false;
+    default: return false;
     }
-    progress_end(&g->line);
-    return path;
 }
 
-static int lock(const Get *g)
+/* ---- the thread */
+
+static void look(Fetcher *f, double t)
 {
-    char *name = xasprintf("%s/part/%s.lock", g->how->cache, g->key);
-    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) die("%s:", name);
-    if (fcntl(fd, F_OFD_SETLK, &whole) < 0) {
-        note(1, "%s: another process fetches it; waiting", g->url);
-        while (fcntl(fd, F_OFD_SETLKW, &whole) < 0)
-            if (errno != EINTR) die("%s:", name);
+    bool tell = f->how.json && t - f->said >= 1;
+    f->claimed = 0;
+    if (tell) f->said = t;
+    for (int i = 0; i < f->nactive; i++) {
+        Get *g = f->active[i];
+        if (g->state != GET_RUN) continue;
+        if (g->size > g->at) f->claimed += (double)(g->size - g->at);
+        if (t - g->rate_t < 1) continue;
+        g->rate = (double)(g->at - g->rate_at) / (t - g->rate_t);
+        g->rate_t = t, g->rate_at = g->at;
+        if (g->rate < 0) g->rate = 0;                   /* it began anew */
+        if (tell) say(f, g, "fetching", NULL);
     }
-    free(name);
-    return fd;
 }
 
-static char *locked(Get *g, int64_t size, const char *sha256)
+/* Lets the other thread see what is new; true: it wants us to end. */
+static bool publish(Fetcher *f)
 {
-    char *dir = xasprintf("%s/part", g->how->cache), *urls = xasprintf("%s/url", g->how->cache);
-    make_dirs(dir), make_dirs(urls);
-    g->part = xasprintf("%s/%s.part", dir, g->key);
-    g->meta = xasprintf("%s/%s.meta", dir, g->key);
-    free(dir), free(urls);
-    int held = lock(g);
-    char *path = cached(g, size, sha256);               /* by the one we waited for */
-    if (!path) {
-        g->fd = open(g->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (g->fd < 0) die("%s:", g->part);
-        path = download(g, size, sha256);
-        close(g->fd);
+    bool news = false;
+    pthread_mutex_lock(&f->mutex);
+    for (int i = 0; i < f->nactive; i++) {
+        Get *g = f->active[i];
+        Seen *s = &f->seen[g - f->get];
+        *s = (Seen){ g->state, g->failed > 0, g->at, g->size };
+        if (g->state < GET_DONE) continue;
+        news = true;
+        f->here += g->state == GET_DONE;
+        if (g->state == GET_FAILED && (f->lost < 0 || g - f->get < f->lost))
+            f->lost = (int)(g - f->get);
+        f->active[i--] = f->active[--f->nactive];
     }
-    close(held);
-    free(g->part), free(g->meta);
-    return path;
+    bool stop = f->stop;
+    if (news) pthread_cond_broadcast(&f->change);
+    pthread_mutex_unlock(&f->mutex);
+    return stop;
+}
+
+/* How long nothing happens, in ms. */
+static int idle(const Fetcher *f)
+{
+    double t = now_seconds(), most = 0.2;
+    for (int i = 0; i < f->nactive; i++) {
+        const Get *g = f->active[i];
+        if (g->state == GET_READY && g->when - t < most) most = g->when - t;
+    }
+    return most > 0 ? (int)(most * 1000) + 1 : 0;
+}
+
+static void turn(Fetcher *f)
+{
+    bool busy = false;
+    int left;
+    CURLMsg *m;
+    while (f->lost < 0 && f->nactive < f->how.jobs && f->next < f->n)
+        f->active[f->nactive++] = &f->get[f->next++];
+    for (int i = 0; i < f->nactive; i++) busy |= step(f, f->active[i]);
+    curl_multi_perform(f->multi, &left);
+    while ((m = curl_multi_info_read(f->multi, &left)) != NULL) {
+        Get *g;
+        if (m->msg != CURLMSG_DONE) continue;
+        CURLcode rc = m->data.result;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&g);
+        over(f, g, rc);
+        busy = true;
+    }
+    look(f, now_seconds());
+    if (f->nactive) curl_multi_poll(f->multi, NULL, 0, busy ? 0 : idle(f), NULL);
+}
+
+static void *fetch_all(void *arg)
+{
+    Fetcher *f = arg;
+    do turn(f);
+    while (!publish(f) && (f->nactive || (f->next < f->n && f->lost < 0)));
+    return NULL;
+}
+
+static Fetcher *running;
+
+/* Before what libcurl is made of is taken down. What is on its way is left as by a kill. */
+static void halt(void)
+{
+    Fetcher *f = running;
+    running = NULL;
+    if (!f || pthread_equal(pthread_self(), f->thread)) return;
+    pthread_mutex_lock(&f->mutex);
+    f->stop = true;
+    pthread_mutex_unlock(&f->mutex);
+    curl_multi_wakeup(f->multi);
+    pthread_join(f->thread, NULL);
+}
+
+static void run(Fetcher *f)
+{
+    static bool once;
+    sigset_t all, old;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) || !(f->multi = curl_multi_init()))
+        die("libcurl does not start");
+    curl_multi_setopt(f->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    if (!once) atexit(halt);
+    once = true;
+    sigfillset(&all);                           /* signals are the other thread's */
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    if (pthread_create(&f->thread, NULL, fetch_all, f)) die("no thread can be started");
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    running = f;
+    f->runs = true;
 }
 #endif
 
-char *fetch_file(const Fetch *f, const char *url, int64_t size, const char *sha256)
+/* ---- the caller's side */
+
+Fetcher *fetch_begin(const Fetch *how, const FetchFile *file, int n)
 {
-    Get g = { .how = f, .url = url, .line = { .what = base_name(url), .unit = "B" } };
-    Sha256 h;
-    sha256_init(&h);
-    sha256_add(&h, url, strlen(url));
-    sha256_end(&h, g.key);
-    char *path = cached(&g, size, sha256);
-    if (path) return path;
-    if (f->offline) die("%s: not in the cache, and --offline was given", url);
+    Fetcher *f = xcalloc(1, sizeof *f);
+    f->how = *how, f->file = file, f->n = n, f->lost = -1;
+    if (f->how.jobs < 1) f->how.jobs = 1;
+    if (f->how.jobs > n) f->how.jobs = n;
+    f->get = xcalloc((size_t)n + 1, sizeof *f->get);
+    f->seen = xcalloc((size_t)n + 1, sizeof *f->seen);
+    f->active = xcalloc((size_t)f->how.jobs + 1, sizeof(Get *));
+    for (int i = 0; i < n; i++) {
+        get_init(&f->get[i], &f->how, &file[i]);
+        f->get[i].claimed = &f->claimed;
+    }
+    pthread_mutex_init(&f->mutex, NULL);
+    pthread_cond_init(&f->change, NULL);
 #ifdef HAVE_CURL
-    return locked(&g, size, sha256);
-#else
-    die("%s: this build has no libcurl, so that only local files and file:// URLs can be read", url);
+    if (n && !how->offline) run(f);
 #endif
+    return f;
+}
+
+/* Without a thread: what the cache has, and nothing else. */
+static void only_cached(Fetcher *f, Get *g)
+{
+    int r = cache_look(g) ? 0 : -1;
+    while (r == 0) r = cache_hash(g);
+    if (r > 0) {
+        found(f, g);
+        return;
+    }
+    snprintf(g->why, sizeof g->why, "%s", f->how.offline ?
+             "not in the cache, and --offline was given" :
+             "this build has no libcurl, so that only local files and file:// URLs can be read");
+    fails(f, g);
+}
+
+static void draw(const Fetcher *f, int i, Progress *p, int here)
+{
+    char extra[64] = "";
+    const Seen *s = &f->seen[i];
+    if (f->n > 1) snprintf(extra, sizeof extra, "%d of %d files", here, f->n);
+    p->extra = *extra ? extra : NULL;
+    p->total = s->size > 0 ? (uint64_t)s->size : 0;
+    if (p->t0 == 0) p->from = s->at < 0 ? 0 : (uint64_t)s->at;
+    if (!f->how.json) progress(p, s->at < 0 ? 0 : (uint64_t)s->at);
+}
+
+/* Until the file is here, or one is lost: that one, or -1. */
+static int wait_for(Fetcher *f, int i)
+{
+    Progress line = { .what = fetch_name(f->file[i].url), .unit = "B" };
+    pthread_mutex_lock(&f->mutex);
+    while (f->lost < 0 && f->seen[i].state != GET_DONE) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += 100 * 1000 * 1000;
+        if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
+        pthread_cond_timedwait(&f->change, &f->mutex, &t);
+        draw(f, i, &line, f->here);
+    }
+    int lost = f->lost;
+    pthread_mutex_unlock(&f->mutex);
+    progress_end(&line);
+    return lost;
+}
+
+const char *fetch_wait(Fetcher *f, int i)
+{
+    Get *g = &f->get[i];
+    if (f->runs) {
+        int lost = wait_for(f, i);
+        if (lost >= 0) g = &f->get[lost];               /* it will not change any more */
+    } else if (g->state == GET_NEW) {
+        only_cached(f, g);
+    }
+    if (g->state == GET_FAILED) die("%s: %s", g->file->url, g->why);
+    return g->path;
+}
+
+void fetch_end(Fetcher *f)
+{
+    if (!f) return;
+#ifdef HAVE_CURL
+    if (f->runs) {
+        halt();
+        for (int i = 0; i < f->n; i++) {
+            Get *g = &f->get[i];
+            if (!g->curl) continue;
+            curl_multi_remove_handle(f->multi, g->curl);
+            get_stop(g, CURLE_ABORTED_BY_CALLBACK);
+        }
+        curl_multi_cleanup(f->multi);
+    }
+#endif
+    for (int i = 0; i < f->n; i++) get_free(&f->get[i]);
+    pthread_mutex_destroy(&f->mutex), pthread_cond_destroy(&f->change);
+    free(f->get), free(f->seen), free(f->active), free(f->pause);
+    free(f);
 }

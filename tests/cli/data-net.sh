@@ -5,14 +5,14 @@ cd "$dir"
 data-fetch --version | grep -q curl || { skip "downloads" "built without libcurl"; finish; }
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY PIPEGPT_SETS
 seq 40000 | sed 's/.*/{"text":"&"}/' >want.jsonl
-"$BUILD/tests/fetch/server" want.jsonl >ports &
+"$BUILD/tests/fetch/server" want.jsonl requests >ports &
 server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$dir"' EXIT
 while [ ! -s ports ]; do sleep 0.1; done
 read -r a b <ports
 export PIPEGPT_CACHE="$dir/cache" HF_ENDPOINT="http://127.0.0.1:$a" HF_TOKEN=secret
 get() { data-fetch -q --retry-wait 0 --retries 3 --stall 1 "http://127.0.0.1:$a/$1/x.jsonl"; }
-for f in plain hop expired busy limit after cut whole changed changed2 wrongrange no416 stall reset chunked; do
+for f in plain hop hops expired busy limit after cut whole changed changed2 wrongrange no416 stall reset chunked; do
     ok "$f: right bytes" "get $f >got; cmp got want.jsonl"
 done
 # the file comes in 0.3 s or more; the process is killed at 20 moments of it, and goes on each time
