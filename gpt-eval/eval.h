@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/opt.h"
 #include "gpt/decode.h"
+#include "gpt/lora.h"
 #include "text/tok.h"
 
 typedef struct EvalOptions {
@@ -24,6 +25,7 @@ enum { BATCH_TOKENS = 8192 };
 typedef struct Subject {
     const char *dir;
     Model *m;
+    Lora *lora;                     /* NULL: none */
     Tok *tok;
     TokEnc *enc;
     Tape tape;

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <string.h>
 
-static const char *model_dir, *output = "-", *device = "auto", *dtype = "auto";
+static const char *model_dir, *adapter, *output = "-", *device = "auto", *dtype = "auto";
 static int threads, ema;
 EvalOptions opt = { .samples = 1, .max_tokens = 512, .top_k = 50, .seed = 42, .temperature = -1 };
 
@@ -12,6 +12,7 @@ static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_STR('m', "model", &model_dir, "DIR", "the model directory"),
     OPT_FLAG(0, "ema", &ema, "the running mean of its weights that gpt-train --ema kept"),
+    OPT_STR(0, "adapter", &adapter, "DIR", "with the LoRA adapter in DIR"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
     OPT_LONG(0, "limit", &opt.limit, "N", 0, 1e15,
              "only the first N rows or items of a task; 0: all (of a task made here: 256)"),
@@ -44,6 +45,7 @@ static Subject open_subject(void)
     Subject s = { .dir = model_dir };
     s.m = ckpt_model(model_dir, ops_open(device, dtype, threads),
                      ema ? CKPT_EMA : 0);
+    if (adapter) s.lora = ckpt_lora_for(adapter, s.m, model_dir);
     s.tok = ckpt_tok(model_dir);
     if (tok_vocab(s.tok) != s.m->cfg.V)
         die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", model_dir,
@@ -57,6 +59,7 @@ static void close_subject(Subject *s)
 {
     tape_free(&s->tape);
     tokenc_free(s->enc);
+    lora_free(s->lora);
     model_free(s->m);
     tok_free(s->tok);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *model_dir, *file, *output = "-", *device = "auto", *dtype = "auto";
+static const char *model_dir, *adapter, *file, *output = "-", *device = "auto", *dtype = "auto";
 static StrList texts, stops, stop_texts;
 static Settings set = {
     .max_tokens = 256, .samples = 1, .top_k = 50, .temperature = 1.0, .seed = 42, .top_p = 1,
@@ -23,6 +23,7 @@ static const Opt opts[] = {
     OPT_HEAD("Prompts (without -p and -f: standard input, one prompt per line)"),
     OPT_STR('m', "model", &model_dir, "DIR", "the model directory"),
     OPT_FLAG(0, "ema", &ema, "the running mean of its weights that gpt-train --ema kept"),
+    OPT_STR(0, "adapter", &adapter, "DIR", "with the LoRA adapter in DIR"),
     OPT_LIST('p', "prompt", &texts, "TEXT", "continue TEXT; may be repeated"),
     OPT_STR('f', "file", &file, "FILE", "the whole of FILE is one prompt"),
     OPT_FLAG(0, "jsonl-in", &jsonl, "read objects with \"prompt\", one per line; implies --json"),
@@ -237,7 +238,7 @@ int main(int argc, char **argv)
         if (!*stop_texts.s[i]) die_usage("--stop '': an empty text is everywhere");
     Prompts *prompts = chat ? NULL : open_prompts();
     Session s = { .batch = batch };
-    session_open(&s, model_dir, ema ? CKPT_EMA : 0, ops_open(device, dtype, threads));
+    session_open(&s, model_dir, ema ? CKPT_EMA : 0, adapter, ops_open(device, dtype, threads));
     if (chat || chat_jsonl) session_chat(&s, template, tool, no_tools);
     for (int i = 0; i < stops.n; i++) session_stop(&s, stops.s[i]);
     Converse c = { .set = set, .system = system_text, .output = output, .strict = strict };

@@ -60,10 +60,11 @@ static void set_stops(Session *s)
     add_ends(s, "generation_config.json");
 }
 
-void session_open(Session *s, const char *dir, int which, const Ops *ops)
+void session_open(Session *s, const char *dir, int which, const char *adapter, const Ops *ops)
 {
     s->dir = dir;
     s->m = ckpt_model(dir, ops, which);
+    if (adapter) s->lora = ckpt_lora_for(adapter, s->m, dir);
     s->tok = ckpt_tok(dir);
     check_vocab(s);
     s->bos = tok_special(s->tok, SP_BOS);
@@ -134,6 +135,7 @@ void session_close(Session *s)
     gen_free(s->gen);
     tokenc_free(s->enc);
     tok_free(s->tok);
+    lora_free(s->lora);
     model_free(s->m);
     map_free(&s->seen);
     free(s->stop);

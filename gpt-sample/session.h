@@ -11,6 +11,7 @@
 typedef struct Session {
     const char *dir;
     Model *m;
+    Lora *lora;                     /* NULL: none */
     Tok *tok;
     TokEnc *enc;
     Gen *gen;
@@ -23,7 +24,8 @@ typedef struct Session {
     Map seen;                       /* hash of a prompt's ids -> how often it came */
 } Session;
 
-void session_open(Session *s, const char *dir, int which, const Ops *ops);  /* of ckpt_model() */
+/* which: of ckpt_model(); adapter: a directory, or NULL */
+void session_open(Session *s, const char *dir, int which, const char *adapter, const Ops *ops);
 /* For conversations: the template (NULL: what the tokenizer's tokens tell), and the tool: the calculator, or the command `cmd` if not
  * NULL; none with no_tools. */
 void session_chat(Session *s, const char *template, const char *cmd, int no_tools);

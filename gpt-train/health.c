@@ -25,9 +25,9 @@ static uint64_t bad_row(Run *r, uint64_t valid)
     for (uint64_t i = 0; i < rows * T; i++)
         if (!isfinite(r->loss[i])) return i / T;
     for (uint64_t i = 0; i < rows; i++) {
-        model_zero_grad(r->m);
+        model_zero_grad(r->trained);
         step_batch(r, r->st.pos + i, 1, r->dloss, valid);
-        if (!isfinite(grad_norm(r->m))) return i;
+        if (!isfinite(grad_norm(r->trained))) return i;
     }
     return rows;
 }
@@ -72,7 +72,7 @@ static int all_finite(const Model *m)
 /* The norm is quick, and infinite also where only squares overflow. */
 void health_weights(Run *r)
 {
-    if (!isfinite(weight_norm(r->m)) && !all_finite(r->m))
+    if (!isfinite(weight_norm(r->trained)) && !all_finite(r->trained))
         die("step %" PRId64 ": the weights are not finite any more; %s", r->st.step,
             last_checkpoint(r));
 }
@@ -173,13 +173,16 @@ void health_check(Run *r)
     uint64_t pos = r->st.pos - (uint64_t)r->plan.rows;
     uint64_t valid = data_batch(r->train, pos, r->plan.B, r->x, r->y);
     if (!valid) return;
-    model_zero_grad(r->m);
+    model_zero_grad(r->trained);
     step_batch(r, pos, r->plan.B, r->dloss, valid);
     double have = mean_of(r->ops, r->dloss, r->plan.B * r->plan.T, valid), diff, norm;
-    Model *m = model_new(ops, &r->plan.cfg, 1);
+    Model *m = model_new(ops, &r->plan.cfg, !r->lora);
+    Lora *l = plan_lora(m, 1);
     copy_weights(m, r->m);
+    if (l) copy_weights(l->p, r->lora->p);
     double want = elsewhere(m, r, valid);
-    compare(m, r->m, &diff, &norm);
+    compare(l ? l->p : m, r->trained, &diff, &norm);
+    lora_free(l);
     model_free(m);
     double off = norm > 0 ? diff / norm : 0;
     metrics_check(r, ops, have - want, off);

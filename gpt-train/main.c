@@ -17,7 +17,9 @@ static Arena keep;                      /* program: what came from state.json */
  * is told at once and leaves nothing behind, and once more under the lock. */
 static void check_output(void)
 {
-    int there = ckpt_exists(opt.out);
+    int model = ckpt_exists(opt.out), there = model || ckpt_is_lora(opt.out);
+    if (model && (opt.adapter || opt.lora) && !opt.merge)
+        die("%s: holds a model: an adapter needs a directory of its own", opt.out);
     if (there && !opt.resume && !opt.force)
         die("%s: holds a model already: go on with --resume, or overwrite it with --force",
             opt.out);
@@ -60,13 +62,17 @@ static const Json *open_state(char **file)
     const Json *o = json_get(j, "options");
     if (!o || o->kind != J_OBJ) die("%s: 'options' is missing", *file);
     options_restore(o, *file, &keep);
+    lora_base(j, *file, &keep);
     options_agree();
     return j;
 }
 
+/* Where the model comes from; NULL: nowhere. */
+static const char *source(void) { return opt.resume && !opt.lora ? opt.out : opt.init; }
+
 static Tok *open_tok(void)
 {
-    const char *from = opt.resume ? opt.out : opt.init;
+    const char *from = source();
     if (!opt.tok) return ckpt_tok(from);
     Tok *t = tok_load(opt.tok);
     if (from) {
@@ -127,7 +133,7 @@ static Config named_model(int V)
 
 static Config choose_config(const Data *train, int V)
 {
-    if (opt.resume || opt.init) return config_from(opt.resume ? opt.out : opt.init);
+    if (source()) return config_from(source());
     if (train && opt.T && (uint32_t)opt.T != train->head.T)
         die("%s: rows of T %" PRIu32 ", but --max-seq-len is %d", train->path[0], train->head.T,
             opt.T);
@@ -174,6 +180,9 @@ static void say_plan(const Run *r)
         snprintf(part, sizeof part, " (%.1f M active)", (double)active / 1e6);
     note(1, "depth %d, width %d, %.1f M parameters%s, T %d; %s, %s", p->cfg.L, p->cfg.C,
          (double)p->params / 1e6, part, p->T, r->ops->name, r->ops->dtype);
+    if (p->lora_params)
+        note(1, "an adapter of %.3g M parameters for %d linear maps; the model is frozen",
+             (double)p->lora_params / 1e6, p->lora_maps);
     if (r->rl)
         note(1, "%" PRId64 " steps of %d prompts with %d answers each; %zu prompts; %.2g GB of "
              "memory", p->a.steps, opt.examples, opt.samples, r->rl->train.n, p->mem_total / 1e9);
@@ -269,19 +278,21 @@ static void open_data(Run *r, const Json *state, const char *file, int T)
 }
 
 /* Weights and optimizer: from the run, from --init, or new. */
-static void open_model(Run *r)
+static void open_model(Run *r, const Json *state, const char *file)
 {
-    const char *from = opt.resume ? opt.out : opt.init;
+    const char *from = source();
     if (from) {
-        r->m = ckpt_model(from, r->ops, 1);
+        r->m = ckpt_model(from, r->ops, opt.lora ? 0 : CKPT_TRAIN);
     } else {
         r->m = model_new(r->ops, &r->plan.cfg, 1);
         model_init(r->m, (uint64_t)opt.seed);
     }
     int frozen = plan_freeze(r->m);
     if (frozen) note(1, "%d of %d tensors are frozen", frozen, r->m->nparam);
-    r->o = optim_new(r->m, &r->plan.os);
-    if (opt.sft && !opt.resume) sft_warm(r);
+    r->trained = r->m;
+    lora_open(r, state, file);
+    r->o = optim_new(r->trained, &r->plan.os);
+    if (opt.sft && !opt.resume && !r->lora) sft_warm(r);
     if (!opt.resume) return;
     ckpt_optim(opt.out, r->o);
     int64_t updates = r->rl ? r->rl->updates : state_updates(&r->st);
@@ -301,6 +312,7 @@ static void close_run(Run *r)
     if (r->dloss) r->ops->free(r->dloss, (size_t)r->plan.rows * T * sizeof *r->dloss);
     tape_free(&r->tape);
     optim_free(r->o);
+    lora_free(r->lora);
     model_free(r->m);
     free(r->doc);
     if (r->ddoc) r->ops->free(r->ddoc, N * sizeof *r->ddoc);
@@ -358,7 +370,7 @@ static int train(void)
     if (!opt.rl) r.train = data_open(&opt.train);
     Config c = choose_config(r.train, tok_vocab(r.tok));
     if (c.V != tok_vocab(r.tok))
-        die("%s: vocabulary %d, but the tokenizer's is %d", opt.resume ? opt.out : opt.init, c.V,
+        die("%s: vocabulary %d, but the tokenizer's is %d", source(), c.V,
             tok_vocab(r.tok));
     if (c.llama.dropout > 0)
         warn("the model's configuration has dropout %g: training goes without", c.llama.dropout);
@@ -367,7 +379,7 @@ static int train(void)
     say_plan(&r);
     if (!opt.resume) lock_output();
     r.over = opt.force;
-    open_model(&r);
+    open_model(&r, state, file);
     if (opt.rl) rl_begin(&r);
     else run_buffers(&r);
     mlog_open(&r.log, opt.metrics, opt.resume ? r.st.step : -1);
@@ -388,6 +400,12 @@ int main(int argc, char **argv)
 {
     ops_begin(argv);
     options_parse(argc, argv);
+    lora_option(&keep);
+    if (opt.merge) {
+        check_output();
+        lora_merge_run();
+        return 0;
+    }
     if (opt.dry_run) {
         if (opt.rl) dry_run_rl();
         else dry_run();

@@ -1,5 +1,6 @@
 #include "options.h"
 #include "base/err.h"
+#include "gpt/lora.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,11 @@ static const Opt table[] = {
     OPT_STR('t', "tokenizer", &opt.tok, "FILE", "tokenizer that the shards were made with"),
     OPT_INT(0, "vocab-size", &opt.vocab, "N", 1, 1 << 24, "only for --dry-run without a tokenizer"),
     OPT_STR(0, "init", &opt.init, "DIR", "a new run from the weights of model directory DIR"),
+    OPT_STR(0, "lora", &opt.lora, "SPEC",
+            "train a low-rank adapter of --init DIR alone: r=8,alpha=16,targets=q,v (or all)"),
+    OPT_STR(0, "adapter", &opt.adapter, "DIR", "go on with the adapter in DIR, of --init DIR"),
+    OPT_FLAG(0, "merge", &opt.merge,
+             "train nothing: write the model of --init with --adapter in its weights"),
     OPT_FLAG(0, "sft", &opt.sft,
              "fine-tune --init DIR on conversations: see the manual for what this sets"),
     OPT_STR(0, "rl", &opt.rl, "PROMPTS",
@@ -244,6 +250,29 @@ static void optimizer_defaults(void)
     if (is_adamw && !opt_given("weight-decay")) opt.weight_decay = 0.01;
 }
 
+/* The base's rates are nothing to an adapter: AdamW's default is. */
+static void lora_defaults(void)
+{
+    static const char *const not[] = { "freeze", "ema", "fresh-optimizer" };
+    if (opt.lora && opt.adapter) die_usage("--lora and --adapter: give one");
+    if (!opt.init && !opt.dry_run)
+        die_usage("--%s: of which model? give --init DIR", opt.lora ? "lora" : "adapter");
+    for (size_t i = 0; i < sizeof not / sizeof *not; i++)
+        if (opt_given(not[i])) die_usage("--%s: not with an adapter", not[i]);
+    if (!opt_given("optimizer")) opt.optimizer = "adamw";
+    LoraSpec s;
+    const char *bad = opt.lora ? lora_parse(&s, opt.lora) : NULL;
+    if (bad) die_usage("--lora: %s", bad);
+}
+
+static void merge_alone(void)
+{
+    static const char *const not[] = { "train", "val", "sft", "rl", "resume", "lora", "dry-run" };
+    if (!opt.init || !opt.adapter) die_usage("--merge: give --init DIR and --adapter DIR");
+    for (size_t i = 0; i < sizeof not / sizeof *not; i++)
+        if (opt_given(not[i])) die_usage("--merge: not with --%s", not[i]);
+}
+
 /* The dial and its options are nanochat's. */
 static void model_alone(void)
 {
@@ -281,6 +310,8 @@ void options_parse(int argc, char **argv)
                       "--depth N -t TOK --train ROWS [--val ROWS] -o DIR [options]\n"
                       "--model NAME|FILE -t TOK --train ROWS [--val ROWS] -o DIR [options]\n"
                       "--sft --init DIR --train ROWS [--val ROWS] -o DIR [options]\n"
+                      "--lora SPEC --init DIR --train ROWS -o DIR [options]\n"
+                      "--merge --init DIR --adapter DIR -o DIR\n"
                       "--rl PROMPTS --reward CMD --init DIR [--val PROMPTS] -o DIR [options]\n"
                       "--resume -o DIR [options]\n"
                       "--dry-run --depth N [options]\n"
@@ -292,6 +323,9 @@ void options_parse(int argc, char **argv)
     both("resume", "init", "give one: --init starts a new run");
     both("resume", "force", "give one: --force starts a new run");
     one_horizon();
+    if (opt.merge) merge_alone();
+    if ((opt.lora || opt.adapter) && !opt.resume) lora_defaults();
+    if (opt.resume && opt.adapter) die_usage("--resume and --adapter: give one");
     optimizer_defaults();
     model_alone();
     if (opt.json && !opt.dry_run && !opt.status)
@@ -309,7 +343,7 @@ void options_parse(int argc, char **argv)
     if (opt.dry_run || opt.status) return;
     if (!opt.out || !*opt.out) die_usage("no output: give -o DIR");
     if (opt.resume) return;
-    if (!opt.train.n && !opt.rl) die_usage("nothing to train on: give --train ROWS");
+    if (!opt.train.n && !opt.rl && !opt.merge) die_usage("nothing to train on: give --train ROWS");
     if (!opt.tok && !opt.init)
         die_usage("no tokenizer: give -t FILE, the one that made the shards");
 }

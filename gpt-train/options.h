@@ -22,6 +22,8 @@ typedef struct Options {
     int rescan, verify, log_rows, doc_mask;
     /* run */
     const char *out, *init, *status;
+    const char *lora, *adapter;         /* NULL: all of the model is trained */
+    int merge;
     int sft, fresh_optimizer;
     double epochs;                      /* 0: another horizon */
     int resume, force, dry_run, json;

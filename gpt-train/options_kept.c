@@ -21,7 +21,7 @@ static const Kept kept[] = {
     { "adam-eps", LATE },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
     { "seed", 0 }, { "shuffle", 0 }, { "rescan", SOFT }, { "clip-norm", 0 }, { "ema", 0 },
-    { "freeze", 0 }, { "doc-mask", 0 }, { "skip-nonfinite", SOFT }, { "check-every", SOFT },
+    { "freeze", 0 }, { "lora", LATE }, { "doc-mask", 0 }, { "skip-nonfinite", SOFT }, { "check-every", SOFT },
     { "train", SOFT }, { "val", SOFT },
     { "save-every", SOFT }, { "keep", SOFT }, { "keep-best", SOFT }, { "metrics", SOFT }, { "eval-every", SOFT },
     { "eval-tokens", SOFT }, { "sample-every", SOFT }, { "sample-prompt", SOFT },
@@ -116,6 +116,12 @@ void options_inherit(const Json *saved, const char *file, Arena *keep)
                                         "total-batch-size", "optimizer", "lr", "beta1", "beta2",
                                         "adam-eps" };
     enum { OLD = 5 };               /* of these every run has the first */
+    if (opt.lora || opt.adapter) {              /* the rates are the model's, not an adapter's */
+        const Json *batch = json_get(saved, "total-batch-size");
+        if (!opt_given("total-batch-size") && batch)
+            value_from(options_find("total-batch-size"), batch, keep);
+        return;
+    }
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         if (!opt_given(name[i]) && (i < OLD || json_get(saved, name[i])) &&
             !value_from(options_find(name[i]), json_get(saved, name[i]), keep))

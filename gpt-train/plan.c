@@ -187,9 +187,33 @@ int plan_freeze(Model *m)
     return frozen;
 }
 
+Lora *plan_lora(Model *m, int train)
+{
+    LoraSpec s;
+    if (!opt.lora) return NULL;
+    const char *bad = lora_parse(&s, opt.lora);
+    Lora *l = bad ? NULL : lora_new(m, &s, train, &bad);
+    if (!l) die_usage("--lora: %s", bad);
+    lora_spec_free(&s);
+    return l;
+}
+
 /* Besides what a model asks for: code, tables, the tokenizer, and the packed blocks of a product. As
  * measured; it hardly depends on sizes. */
 #define PROGRAM_BYTES 9.5e6
+
+static double weight_bytes(const Model *m)
+{
+    size_t copy = m->c == (Act *)m->w ? 0 : m->ops->act_size;
+    return (double)m->n * (double)(sizeof(real) + copy);
+}
+
+static int64_t lora_count(const Lora *l)
+{
+    int64_t n = 0;
+    for (int i = 0; i < l->p->nparam; i++) n += l->p->param[i].n;
+    return n;
+}
 
 /* One micro-batch and one optimizer step on a back-end that only adds up. */
 void plan_count(Plan *p)
@@ -197,13 +221,16 @@ void plan_count(Plan *p)
     OpsCount n = {0};
     const Ops *ops = ops_count(&n, opt.dtype);
     int N = p->B * p->T;
-    Model *m = model_new(ops, &p->cfg, 1);
+    Model *m = model_new(ops, &p->cfg, !opt.lora);
     plan_freeze(m);
-    p->mem_weights = (double)m->n * sizeof(real) +
-                     (m->c == (Act *)m->w ? 0 : (double)m->n * (double)ops->act_size);
-    p->mem_grads = (double)m->n * sizeof(real);
-    Optim *o = optim_new(m, &p->os);
-    p->mem_optim = (double)optim_bytes(m, &p->os);
+    Lora *l = plan_lora(m, 1);
+    Model *trained = l ? l->p : m;
+    p->mem_weights = weight_bytes(m) + (l ? weight_bytes(l->p) : 0);
+    p->mem_grads = (double)trained->n * sizeof(real);
+    p->lora_params = l ? lora_count(l) : 0;
+    p->lora_maps = l ? l->nlow : 0;
+    Optim *o = optim_new(trained, &p->os);
+    p->mem_optim = (double)optim_bytes(trained, &p->os);
     int *x = ops->alloc((size_t)N * sizeof *x), *y = ops->alloc((size_t)N * sizeof *y);
     real *loss = ops->alloc(size_mul((size_t)p->rows, (size_t)p->T * sizeof *loss));
     Tape t;
@@ -226,5 +253,6 @@ void plan_count(Plan *p)
     ops->free(y, (size_t)N * sizeof *y);
     ops->free(loss, (size_t)p->rows * (size_t)p->T * sizeof *loss);
     optim_free(o);
+    lora_free(l);
     model_free(m);
 }

@@ -1,6 +1,7 @@
 /* plan.h -- what a run settles before its first step: sizes, batch, horizon, rates, memory. */
 #ifndef TRAIN_PLAN_H
 #define TRAIN_PLAN_H
+#include "gpt/lora.h"
 #include "gpt/optim.h"
 #include "gpt/sched.h"
 
@@ -16,6 +17,8 @@ typedef struct Plan {
     OptimSettings os;
     OptimGroup group[PG_COUNT];
     int64_t params;
+    int64_t lora_params;            /* of the adapter that is trained; 0: all of the model is */
+    int lora_maps;                  /* linear maps that it adapts */
     /* by the counting back-end; bytes */
     double mem_weights, mem_grads, mem_optim, mem_acts, mem_program, mem_total;
     double flops_fwd, flops_bwd;    /* of one micro-batch */
@@ -29,6 +32,8 @@ void plan_optim(Plan *p, double weight_decay);  /* p->os and p->group, from the 
 void plan_horizon(Plan *p, int64_t steps);      /* an open plan's number of steps, measured */
 SchedKind plan_schedule(void);      /* that of --schedule */
 void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */
+/* The adapter of --lora on m, its parameters 0; NULL: none. Exit 2 if it makes no sense */
+Lora *plan_lora(Model *m, int train);
 int plan_freeze(Model *m);          /* by --freeze; how many tensors. Exit 2 if it makes no sense */
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT]);       /* parameters per group */
 extern const char *const group_name[PG_COUNT];

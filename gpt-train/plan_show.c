@@ -58,8 +58,12 @@ static void text_model(const Plan *p, Buf *b)
         line(b, "experts", "%d, %d of them for a token: %" PRId64 " parameters active",
              c->llama.E, c->llama.top, config_active_params(c));
     line(b, "parameters", "%" PRId64 " (%s)", p->params, human((double)p->params, h));
+    if (p->lora_params)
+        line(b, "adapter", "%s: %" PRId64 " parameters (%s) for %d linear maps; the rest is frozen",
+             opt.lora, p->lora_params, human((double)p->lora_params, h), p->lora_maps);
     for (int g = 0; g < PG_COUNT; g++) {
         const OptimGroup *o = &p->group[g];
+        if (p->lora_params) n[g] = g == PG_MATRIX ? p->lora_params : 0;
         if (!n[g]) continue;
         char s[64] = "", wd[48];
         snprintf(wd, sizeof wd, "weight decay %.6g", g == PG_MATRIX ? p->os.weight_decay : o->wd);
@@ -157,6 +161,7 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
         buf_char(b, '}');
     }
     buf_str(b, "}");
+    if (p->lora_params) num(b, "adapter_params", (double)p->lora_params);
     num(b, "active_params", (double)config_active_params(&p->cfg));
     num(b, "steps", p->open ? NAN : (double)a->steps);
     buf_printf(b, ", \"total_batch\": %" PRId64, a->total_batch);

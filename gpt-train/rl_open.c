@@ -58,7 +58,7 @@ static void count_memory(Run *r)
     if (M > c->T) M = c->T;
     double act = (double)r->ops->act_size;
     double cache = (rows + 1) * M * c->K * head_size(c) * 2 * c->L * act;
-    double ref = opt.kl > 0 ? r->plan.mem_weights : 0;
+    double ref = opt.kl > 0 && !opt.lora ? r->plan.mem_weights : 0;
     r->rl->mem_cache = cache + (rows + 1) * c->V * (double)sizeof(real) + ref;
     r->plan.mem_total += r->rl->mem_cache;
 }
@@ -88,20 +88,6 @@ void rl_prepare(Run *r, const Config *c)
                              .norm = strcmp(opt.norm, "answer") ? RL_PER_TOKEN : RL_PER_ANSWER };
 }
 
-/* Of all weights: that the reference is still the same when a run goes on. */
-static uint64_t weights_hash(const Model *m)
-{
-    uint64_t all = 0;
-    for (int i = 0; i < m->nparam; i++) {
-        real *w = xreallocarray(NULL, (size_t)m->param[i].n, sizeof *w);
-        model_get(m, &m->param[i], w);
-        uint64_t two[2] = { all, xxh3(w, (size_t)m->param[i].n * sizeof *w) };
-        all = xxh3(two, sizeof two);
-        free(w);
-    }
-    return all;
-}
-
 static void open_reference(Run *r)
 {
     Rl *rl = r->rl;
@@ -110,8 +96,8 @@ static void open_reference(Run *r)
         rl->ref_dir = realpath(opt.init, NULL);
         if (!rl->ref_dir) die("%s:", opt.init);
     }
-    rl->ref = ckpt_model(rl->ref_dir, r->ops, 0);
-    rl->ref_hash = weights_hash(rl->ref);
+    rl->ref = r->lora ? r->m : ckpt_model(rl->ref_dir, r->ops, 0);  /* without the adapter */
+    rl->ref_hash = r->lora ? r->base_hash : model_hash(rl->ref);
     if (opt.resume && rl->ref_hash != was)
         die("%s: not the weights any more that the run in %s began with, which --kl needs",
             rl->ref_dir, opt.out);
@@ -139,7 +125,7 @@ void rl_free(Run *r)
     judge_close(rl->judge);
     if (rl->dwt) r->ops->free(rl->dwt, N * sizeof *rl->dwt);
     if (rl->dloss) r->ops->free(rl->dloss, N * sizeof *rl->dloss);
-    if (rl->ref) model_free(rl->ref);
+    if (rl->ref && rl->ref != r->m) model_free(rl->ref);
     chat_free(rl->chat);
     tokenc_free(rl->enc);
     prompts_free(&rl->train);

@@ -32,6 +32,7 @@ void rl_state_json(const Run *r, Buf *b)
         json_str(b, rl->ref_dir, strlen(rl->ref_dir));
         buf_printf(b, ", \"xxh3\": \"%016" PRIx64 "\"},\n", rl->ref_hash);
     }
+    lora_state_json(r, b);
     buf_str(b, "  \"options\": ");
     options_json(b);
     buf_str(b, "\n}");

@@ -172,7 +172,9 @@ static int group_step(Run *r, const Prompt *p, Answer *a, int first, RlLog *s)
         q.old = g.old;
     }
     if (rl->ref) {
+        if (r->lora) lora_attach(r->lora, 0);
         if (first) logps(r, rl->ref, p, a, n, g.L, g.ref);
+        if (r->lora) lora_attach(r->lora, 1);
         for (int i = 0; i < n; i++) {           /* it does not move: asked once a step */
             double *now = g.ref + (size_t)i * (size_t)g.L;
             size_t bytes = a[i].ids.n * sizeof *now;
@@ -200,7 +202,7 @@ static int group_step(Run *r, const Prompt *p, Answer *a, int first, RlLog *s)
 /* From the gradient to new weights. A gradient of nothing changes nothing, moments included. */
 static void update(Run *r, RlLog *s, SchedAt at, int first)
 {
-    double norm = grad_norm(r->m);
+    double norm = grad_norm(r->trained);
     if (!isfinite(norm))
         die("step %" PRId64 ": the gradient's norm is %g; the checkpoint of step %" PRId64
             " is in %s", r->st.step + 1, norm, r->saved, opt.out);
@@ -210,7 +212,7 @@ static void update(Run *r, RlLog *s, SchedAt at, int first)
         return;
     }
     if (opt.clip_norm > 0 && norm > opt.clip_norm)
-        r->ops->scale(r->m->g, opt.clip_norm / norm, r->m->n);
+        r->ops->scale(r->trained->g, opt.clip_norm / norm, r->trained->n);
     optim_step(r->o, at.lr, 0.95, at.weight_decay);
     r->rl->updates++;
 }
@@ -245,7 +247,7 @@ int rl_step(Run *r, Answer *a, RlLog *s)
     if (on && opt.check_every && (r->st.step + 1) % opt.check_every == 0)
         s->check = compare(r, p[0], a);
     for (int k = 0; on && k < rounds; k++) {
-        model_zero_grad(r->m);
+        model_zero_grad(r->trained);
         for (int e = 0; on && e < E; e++) on = group_step(r, p[e], a + e * n, k == 0, s);
         if (on) update(r, s, at, k == 0);
     }

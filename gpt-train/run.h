@@ -42,6 +42,8 @@ typedef struct Run {
     RunState st;
     const Ops *ops;
     Model *m; Optim *o;
+    Model *trained;                 /* what the optimizer works on: m, or lora's parameters */
+    Lora *lora; uint64_t base_hash; /* NULL: none; of m's weights, which do not move */
     Tok *tok; int has_tok;          /* the directory holds it already */
     int64_t saved;                  /* step of the checkpoint there; -1: none of this run */
     int over;                       /* --force: an earlier run is there, and not yet overwritten */
@@ -119,6 +121,13 @@ void stop_on_signals(void);
 void inherit_rates(Arena *keep);
 void sft_require(const Data *d);
 void sft_warm(Run *r);
+
+/* lora.c: of a run that trains an adapter, whose directory has no model. Each does nothing without. */
+void lora_option(Arena *keep);      /* --adapter DIR: --lora says what it is */
+void lora_base(const Json *state, const char *file, Arena *keep);   /* a resume: --init is the model */
+void lora_open(Run *r, const Json *state, const char *file);        /* r->lora, r->trained */
+void lora_state_json(const Run *r, Buf *b);
+void lora_merge_run(void);          /* --merge */
 
 /* state.c */
 void state_json(const Run *r, Buf *b);

@@ -13,22 +13,33 @@ static void forget_older(Run *r)
     r->over = 0;
 }
 
+/* The model with its tokenizer, or the adapter alone. The tokenizer goes in with the first save, from
+ * memory: its file may be gone by then. */
+static int save(Run *r, const char *dir, const Optim *o, int with_tok, const char *state,
+                const char *clock)
+{
+    Buf tok = {0};
+    if (r->lora)
+        return ckpt_save_lora(dir, r->lora, opt.init, r->base_hash, o, state, clock);
+    if (with_tok) tok_print(r->tok, &tok);
+    int bad = ckpt_save(dir, r->m, o, with_tok ? &tok : NULL, state, clock);
+    buf_free(&tok);
+    return bad;
+}
+
 int run_save(Run *r)
 {
-    Buf state = {0}, clock = {0}, tok = {0};
+    Buf state = {0}, clock = {0};
     if (r->train) data_look(r->train);                /* nothing learnt from damaged rows is kept */
     health_weights(r);
     forget_older(r);
     if (r->rl) rl_state_json(r, &state);
     else state_json(r, &state);
     clock_json(r, &clock);
-    /* The tokenizer goes in with the first save, from memory: its file may be gone by then. */
-    if (!r->has_tok) tok_print(r->tok, &tok);
     metrics_sync(r);                    /* a resume relies on the records up to here */
-    int bad = ckpt_save(opt.out, r->m, r->o, r->has_tok ? NULL : &tok, state.s, clock.s);
+    int bad = save(r, opt.out, r->o, !r->has_tok, state.s, clock.s);
     buf_free(&state);
     buf_free(&clock);
-    buf_free(&tok);
     if (bad) {
         r->failed_saves++;
         return -1;
@@ -44,14 +55,11 @@ int run_save(Run *r)
 void run_save_best(Run *r)
 {
     char *dir = xasprintf("%s/" CKPT_BEST, opt.out);
-    Buf tok = {0};
     forget_older(r);
-    tok_print(r->tok, &tok);
     real *w = run_mean_on(r);                   /* what was evaluated */
-    int bad = ckpt_save(dir, r->m, NULL, &tok, NULL, NULL);
+    int bad = save(r, dir, NULL, 1, NULL, NULL);
     run_mean_off(r, w);
     if (bad) r->failed_saves++;
     else note(2, "step %" PRId64 ": the best so far, saved in %s", r->st.step, dir);
-    buf_free(&tok);
     free(dir);
 }

@@ -29,6 +29,7 @@ void state_json(const Run *r, Buf *b)
     num(b, "val_bpb", s->val_bpb);
     num(b, "best_val_bpb", s->best_bpb);
     num(b, "val_step", s->val_step < 0 ? NAN : (double)s->val_step);
+    lora_state_json(r, b);
     buf_str(b, "  \"data\": ");
     state_data_json(r->train, b);
     buf_str(b, ",\n  \"options\": ");

@@ -94,7 +94,7 @@ static double aux_loss(const Run *r)
 static int gradient(Run *r, StepLog *s, uint64_t valid)
 {
     int B = r->plan.B;
-    model_zero_grad(r->m);
+    model_zero_grad(r->trained);
     for (int64_t i = 0; i < r->plan.accum; i++) {
         if (stopped_by) return 0;
         step_batch(r, data_turn(r->st.pos, i, B, 0, 1), B, r->dloss + i * B * r->plan.T, valid);
@@ -106,14 +106,14 @@ static int gradient(Run *r, StepLog *s, uint64_t valid)
 /* From the gradient to new weights, unless something is not finite. */
 static void update(Run *r, StepLog *s, uint64_t valid)
 {
-    double loss = mean_loss(r, valid), norm = isfinite(loss) ? grad_norm(r->m) : NAN;
+    double loss = mean_loss(r, valid), norm = isfinite(loss) ? grad_norm(r->trained) : NAN;
     if (!isfinite(loss)) {
         health_bad(r, "loss", loss, valid);
     } else if (!isfinite(norm)) {
         health_bad(r, "gradient's norm", norm, valid);
     } else {
         double by = opt.clip_norm > 0 ? clip_factor(norm, opt.clip_norm) : 1;
-        if (by < 1) r->ops->scale(r->m->g, by, r->m->n);
+        if (by < 1) r->ops->scale(r->trained->g, by, r->trained->n);
         optim_step(r->o, s->lr_mult, s->momentum, s->weight_decay);
         s->loss = loss;
         s->grad_norm = norm;

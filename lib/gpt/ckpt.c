@@ -1,17 +1,18 @@
 /* ckpt.c -- what a model directory holds: writing and reading its files; see ckpt.h. */
 #include "gpt/ckpt.h"
 #include "gpt/ckpt_dir.h"
+#include "gpt/ckpt_lora.h"
 #include "gpt/safetensors.h"
 #include "gpt/weights.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK (1 << 20)             /* elements on the host at a time */
 #define TEXT_MAX ((size_t)1 << 26)  /* bytes of config.json or state.json */
 
 /* The two moments of p: name and shape of tensor k (0 or 1). */
@@ -43,8 +44,8 @@ static const real *moment_at(const Optim *o, const Param *p, int k, int64_t *n)
 /* n elements from the device, in chunks. */
 static void copy_out(StWriter *w, const Ops *ops, const real *dev, int64_t n, real *chunk)
 {
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        int64_t k = n - i < CHUNK ? n - i : CHUNK;
+    for (int64_t i = 0; i < n; i += CKPT_CHUNK) {
+        int64_t k = n - i < CKPT_CHUNK ? n - i : CKPT_CHUNK;
         ops->get(chunk, dev + i, (size_t)k * sizeof *chunk);
         stw_data(w, chunk, k);
     }
@@ -55,6 +56,7 @@ static StWriter *model_writer(const Model *m)
 {
     StWriter *w = stw_new();
     stw_meta(w, "format", "pt");
+    if (m->merged) stw_meta(w, "merged_adapters", m->merged);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
         stw_add(w, p->name, p->ndim, (int64_t[]){ p->rows, p->cols });
@@ -88,7 +90,7 @@ static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, cons
         stw_discard(w);
         return;
     }
-    real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
+    real *chunk = xreallocarray(NULL, CKPT_CHUNK, sizeof *chunk);
     stw_begin_fd(w, fd);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
@@ -130,36 +132,59 @@ static void texts_free(Texts *t)
     buf_free(&t->clock);
 }
 
-static int save(Commit *c, const Model *m, const Optim *o, const Texts *t)
+/* What a checkpoint holds. */
+typedef struct Kind { const Model *m; StWriter *weights; int file, config; } Kind;
+
+static int save(Commit *c, const Kind *k, const Optim *o, const Texts *t)
 {
     const real *ema = o ? o->ema : NULL;
-    StWriter *wm = model_writer(m), *wo = o ? optim_writer(o) : NULL,
-             *we = ema ? model_writer(m) : NULL;
-    commit_room(c, stw_size(wm) + (o ? stw_size(wo) : 0) + (ema ? stw_size(we) : 0) + t->config.n +
-                       (t->tok ? t->tok->n : 0) + t->state.n + t->clock.n);
-    write_tensors(c, F_MODEL, wm, m, m->w, NULL);
-    if (o) write_tensors(c, F_OPTIM, wo, m, NULL, o);
-    if (ema) write_tensors(c, F_EMA, we, m, ema, NULL);
-    write_text(c, F_CONFIG, t->config.s, t->config.n);
+    StWriter *wo = o ? optim_writer(o) : NULL, *we = ema ? model_writer(k->m) : NULL;
+    unsigned other = k->file == F_MODEL ? 1u << F_ADAPTER | 1u << F_ADAPTER_CONFIG : 0;
+    commit_room(c, stw_size(k->weights) + (o ? stw_size(wo) : 0) + (ema ? stw_size(we) : 0) +
+                       t->config.n + (t->tok ? t->tok->n : 0) + t->state.n + t->clock.n);
+    write_tensors(c, k->file, k->weights, k->m, k->m->w, NULL);
+    if (o) write_tensors(c, F_OPTIM, wo, k->m, NULL, o);
+    if (ema) write_tensors(c, F_EMA, we, k->m, ema, NULL);
+    write_text(c, k->config, t->config.s, t->config.n);
     if (t->tok) write_text(c, F_TOK, t->tok->s, t->tok->n);
     if (t->state.n) write_text(c, F_STATE, t->state.s, t->state.n);
     if (t->clock.n) write_text(c, F_CLOCK, t->clock.s, t->clock.n);
-    return commit_end(c, (o ? 0 : 1u << F_OPTIM) | (ema ? 0 : 1u << F_EMA) |
+    return commit_end(c, (o ? 0 : 1u << F_OPTIM) | (ema ? 0 : 1u << F_EMA) | other |
                              (t->state.n ? 0 : 1u << F_STATE) | (t->clock.n ? 0 : 1u << F_CLOCK));
+}
+
+static int save_kind(const char *dir, const Kind *k, const Optim *o, Texts *t, const char *state_json,
+                     const char *clock_json)
+{
+    Commit c;
+    int r = commit_begin(&c, dir);
+    if (state_json) buf_printf(&t->state, "%s\n", state_json);
+    if (clock_json) buf_printf(&t->clock, "%s\n", clock_json);
+    if (!r) r = save(&c, k, o, t);
+    else stw_discard(k->weights);
+    texts_free(t);
+    return r;
 }
 
 int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
               const char *state_json, const char *clock_json)
 {
-    Commit c;
-    if (commit_begin(&c, dir)) return -1;
     Texts t = { .tok = tok };
+    Kind k = { m, model_writer(m), F_MODEL, F_CONFIG };
     config_json(&m->cfg, &t.config);
-    if (state_json) buf_printf(&t.state, "%s\n", state_json);
-    if (clock_json) buf_printf(&t.clock, "%s\n", clock_json);
-    int r = save(&c, m, o, &t);
-    texts_free(&t);
-    return r;
+    return save_kind(dir, &k, o, &t, state_json, clock_json);
+}
+
+int ckpt_save_lora(const char *dir, const Lora *l, const char *base, uint64_t base_hash,
+                   const Optim *o, const char *state_json, const char *clock_json)
+{
+    Texts t = { 0 };
+    Kind k = { l->p, model_writer(l->p), F_ADAPTER, F_ADAPTER_CONFIG };
+    char *hash = xasprintf("%016" PRIx64, base_hash);
+    stw_meta(k.weights, "base", hash);
+    lora_config_json(l, base, &t.config);
+    free(hash);
+    return save_kind(dir, &k, o, &t, state_json, clock_json);
 }
 
 /* ---- reading */
@@ -182,6 +207,13 @@ static char *ours_or(const char *dir, int file, const char *other)
 int ckpt_exists(const char *dir)
 {
     char *path = ckpt_path(dir, ckpt_name[F_MODEL]);
+    free(path);
+    return path != NULL;
+}
+
+int ckpt_is_lora(const char *dir)
+{
+    char *path = ckpt_path(dir, ckpt_name[F_ADAPTER]);
     free(path);
     return path != NULL;
 }
@@ -268,7 +300,7 @@ static const StTensor *find(const StFile *f, const char *path, const char *name,
         Buf b = { 0 };
         buf_printf(&b, "%s: tensor %s: its shape is ", path, name);
         put_shape(&b, t->ndim, t->dim);
-        buf_str(&b, ", config.json asks for ");
+        buf_str(&b, ", the configuration asks for ");
         put_shape(&b, ndim, dim);
         die("%s", b.s);
     }
@@ -278,12 +310,19 @@ static const StTensor *find(const StFile *f, const char *path, const char *name,
 
 static void copy_in(const StFile *f, const StTensor *t, const Ops *ops, real *dev, real *chunk)
 {
-    for (int64_t i = 0; i < t->n; i += CHUNK) {
-        int64_t k = t->n - i < CHUNK ? t->n - i : CHUNK;
+    for (int64_t i = 0; i < t->n; i += CKPT_CHUNK) {
+        int64_t k = t->n - i < CKPT_CHUNK ? t->n - i : CKPT_CHUNK;
         st_read_at(f, t, i, k, chunk);
         ops->put(dev + i, chunk, (size_t)k * sizeof *chunk);
         ops->sync();                /* before chunk is used again */
     }
+}
+
+void ckpt_read(const StFile *f, const char *path, const Param *p, const Ops *ops, real *to,
+               real *chunk)
+{
+    int64_t dim[2] = { p->rows, p->cols };
+    copy_in(f, find(f, path, p->name, p->ndim, dim), ops, to, chunk);
 }
 
 /* A configuration is believed only as far as the file is long, before memory is asked for. */
@@ -316,17 +355,22 @@ static void warn_extra(const Weights *w, const Model *m)
 
 static void read_weights(const Weights *w, const Model *m, real *to)
 {
-    real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
+    real *chunk = xreallocarray(NULL, CKPT_CHUNK, sizeof *chunk);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
-        int64_t dim[2] = { p->rows, p->cols };
         int k;
         if (!weights_find(w, p->name, &k)) die("%s: no tensor %s", w->name, p->name);
-        const StFile *f = w->file[k].f;
-        copy_in(f, find(f, w->file[k].path, p->name, p->ndim, dim), m->ops, to + p->off, chunk);
+        ckpt_read(w->file[k].f, w->file[k].path, p, m->ops, to + p->off, chunk);
     }
     warn_extra(w, m);
     free(chunk);
+}
+
+/* The adapters that went into these weights, as their file says. */
+static char *merged_into(const Weights *w)
+{
+    const Json *j = json_get(st_meta(w->file[0].f), "merged_adapters");
+    return j && j->kind == J_STR && !memchr(j->s, 0, j->len) ? xstrdup(j->s) : NULL;
 }
 
 Model *ckpt_model(const char *dir, const Ops *ops, int how)
@@ -341,6 +385,7 @@ Model *ckpt_model(const char *dir, const Ops *ops, int how)
     check_size(w, &c);
     Model *m = model_new(ops, &c, how & CKPT_TRAIN);
     read_weights(w, m, m->w);
+    m->merged = merged_into(w);
     model_refresh(m);
     weights_close(w);
     free(path);
@@ -373,7 +418,7 @@ void ckpt_optim(const char *dir, Optim *o)
         free(ema);
     }
     o->t = step_of(f, path);
-    real *chunk = xreallocarray(NULL, CHUNK, sizeof *chunk);
+    real *chunk = xreallocarray(NULL, CKPT_CHUNK, sizeof *chunk);
     for (int i = 0; i < 2 * o->m->nparam; i++) {
         const Param *p = &o->m->param[i / 2];
         int64_t dim[2], n;

@@ -1,6 +1,7 @@
 /* ckpt.h -- the model directory: model.safetensors, config.json, tokenizer.tok, state.json,
- * clock.json, optimizer-0.safetensors and, if a running mean is kept, model-ema.safetensors. Format
- * and commit protocol: pipegpt-model(5).
+ * clock.json, optimizer-0.safetensors and, if a running mean is kept, model-ema.safetensors; or,
+ * in place of a model, an adapter: adapter_model.safetensors and adapter_config.json. Format and
+ * commit protocol: pipegpt-model(5).
  *
  * A save writes every file as NAME.new, fsyncs them and the directory, and then renames a journal
  * (commit.json, listing the names) into place: from that instant the new checkpoint counts. Then
@@ -16,6 +17,7 @@
  * (weights.h), of F16, BF16 and other types (safetensors.h), tokenizer.json. */
 #ifndef GPT_CKPT_H
 #define GPT_CKPT_H
+#include "gpt/lora.h"
 #include "gpt/optim.h"
 #include "text/tok.h"
 
@@ -32,6 +34,11 @@ int ckpt_locked(const char *dir);           /* does a program hold it now? */
  * ...) and the old checkpoint still whole. */
 int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
               const char *state_json, const char *clock_json);
+/* The same of a run that trains an adapter: adapter_model.safetensors and adapter_config.json, as
+ * PEFT has them, in place of a model. base: the adapted model's directory; base_hash: of its
+ * weights, as they are without the adapter. o: of l->p. */
+int ckpt_save_lora(const char *dir, const Lora *l, const char *base, uint64_t base_hash,
+                   const Optim *o, const char *state_json, const char *clock_json);
 /* The checkpoint in dir under a second name, dir/step-NNNNNN: a model directory of its own, of hard
  * links (copies where there are none). Only when it is whole, all but the last n up to this step
  * are removed. A folder that holds anything else is nobody's business here: it is neither counted,
@@ -45,10 +52,19 @@ int ckpt_forget(const char *dir);
  * checkpoint has no such file. */
 char *ckpt_path(const char *dir, const char *name);
 int ckpt_exists(const char *dir);           /* is there a model.safetensors? */
+int ckpt_is_lora(const char *dir);          /* is there an adapter_model.safetensors? */
 Config config_file(const char *path);      /* a config.json of any name; dies if it is not sound */
 Config ckpt_config(const char *dir);        /* dies if missing or bad: names file and reason */
 enum { CKPT_TRAIN = 1, CKPT_EMA = 2 };      /* with gradients; the weights' running mean instead */
 Model *ckpt_model(const char *dir, const Ops *ops, int how);
+/* Rank, alpha and targets of the adapter in dir, ours or PEFT's. Dies if it is none, or has parts
+ * that are not known here. lora_spec_free() */
+LoraSpec ckpt_lora_spec(const char *dir);
+/* That adapter, attached to m. Dies if it does not fit, or was merged into m already. *base_hash: of
+ * the weights it was trained on, 0 if it does not say. */
+Lora *ckpt_lora(const char *dir, Model *m, int train, uint64_t *base_hash);
+/* The same, not for training; warns if m, of model_dir, has other weights than those. */
+Lora *ckpt_lora_for(const char *dir, Model *m, const char *model_dir);
 /* moments, step count, o->ema; dies if there are none */
 void ckpt_optim(const char *dir, Optim *o);
 Json *ckpt_state(const char *dir, Arena *a);            /* NULL if there is no state.json */

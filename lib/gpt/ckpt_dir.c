@@ -22,7 +22,7 @@
 const char *const ckpt_name[F_COUNT] = {
     "model.safetensors", "config.json", "tokenizer.tok", "state.json", "optimizer-0.safetensors",
     "model-ema.safetensors",
-    "clock.json",
+    "clock.json", "adapter_model.safetensors", "adapter_config.json",
 };
 
 struct CkptFault ckpt_fault;

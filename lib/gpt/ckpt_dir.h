@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 #define CKPT_LOCK ".lock"
-enum { F_MODEL, F_CONFIG, F_TOK, F_STATE, F_OPTIM, F_EMA, F_CLOCK, F_COUNT };
+enum { F_MODEL, F_CONFIG, F_TOK, F_STATE, F_OPTIM, F_EMA, F_CLOCK, F_ADAPTER,
+       F_ADAPTER_CONFIG, F_COUNT };
 extern const char *const ckpt_name[F_COUNT];
 
 typedef struct Commit {

@@ -219,14 +219,16 @@ static Var *mlp(Pass *p, int layer, Var *x)
     return x;
 }
 
-/* A layer's experts as one parameter. Frozen they are together: their gradients are one array. */
+/* A layer's experts as one parameter. Frozen or adapted they are together: their gradients are one
+ * array. */
 static Var *stack(Pass *p, const Param *first)
 {
     int E = p->m->cfg.llama.E;
     Var *v = arena_alloc(&p->t->host, sizeof *v);
     for (int e = 1; e < E; e++)
-        if (first[e].frozen != first->frozen)
-            die("tensor %s: frozen with a part of its layer's experts only", first->name);
+        if (first[e].frozen != first->frozen || !first[e].var.low != !first->var.low)
+            die("tensor %s: frozen or adapted with a part of its layer's experts only",
+                first->name);
     *v = first->var;
     v->n *= E;
     return v;

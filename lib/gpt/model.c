@@ -107,21 +107,13 @@ static size_t bytes_of(int64_t n, size_t size)
     return size_mul((size_t)n, size);
 }
 
-Model *model_new(const Ops *ops, const Config *c, int train)
+void model_arrays(Model *m, int train)
 {
-    const char *bad = config_check(c);
-    if (bad)
-        die("model configuration: %s", bad);
-    Model *m = xcalloc(1, sizeof *m);
-    m->cfg = *c;
-    m->ops = ops;
-    c->family->params(m);
+    const Ops *ops = m->ops;
     find_stacks(m);
     m->w = ops->alloc(bytes_of(m->n, sizeof(real)));
     m->g = train ? ops->alloc(bytes_of(m->n, sizeof(real))) : NULL;
     m->sum = train ? ops->alloc(sizeof *m->sum) : NULL;
-    m->aux = train && c->llama.E ? ops->alloc(bytes_of(c->L, sizeof *m->aux)) : NULL;
-    m->aux_scale = 1;
     int own_copy = ops->act_size != sizeof(real);
     m->c = own_copy ? ops->alloc(bytes_of(m->n, ops->act_size)) : (Act *)m->w;
     for (int i = 0; i < m->nparam; i++) {
@@ -131,6 +123,25 @@ Model *model_new(const Ops *ops, const Config *c, int train)
                         .dw = train ? m->g + p->off : NULL,
                         .n = p->n };
     }
+}
+
+void model_want_aux(Model *m)
+{
+    if (m->cfg.llama.E && !m->aux) m->aux = m->ops->alloc(bytes_of(m->cfg.L, sizeof *m->aux));
+}
+
+Model *model_new(const Ops *ops, const Config *c, int train)
+{
+    const char *bad = config_check(c);
+    if (bad)
+        die("model configuration: %s", bad);
+    Model *m = xcalloc(1, sizeof *m);
+    m->cfg = *c;
+    m->ops = ops;
+    c->family->params(m);
+    model_arrays(m, train);
+    if (train) model_want_aux(m);
+    m->aux_scale = 1;
     c->family->bind(m);
     model_positions(m, c->T);
     return m;
@@ -150,8 +161,9 @@ void model_free(Model *m)
     if (m->aux)
         o->free(m->aux, bytes_of(m->cfg.L, sizeof *m->aux));
     o->free(m->w, bytes_of(m->n, sizeof(real)));
-    o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)head_size(&m->cfg)));
+    if (m->rope) o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)head_size(&m->cfg)));
     params_free(m);
+    free(m->merged);
     free(m->stack);
     free(m->fam);
     free(m);
@@ -165,6 +177,19 @@ void model_set(Model *m, const Param *p, const real *host)
 void model_get(const Model *m, const Param *p, real *host)
 {
     m->ops->get(host, m->w + p->off, bytes_of(p->n, sizeof *host));
+}
+
+uint64_t model_hash(const Model *m)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < m->nparam; i++) {
+        real *w = xreallocarray(NULL, (size_t)m->param[i].n, sizeof *w);
+        model_get(m, &m->param[i], w);
+        uint64_t two[2] = { all, xxh3(w, (size_t)m->param[i].n * sizeof *w) };
+        all = xxh3(two, sizeof two);
+        free(w);
+    }
+    return all;
 }
 
 int model_freeze(Model *m, const char *pattern)

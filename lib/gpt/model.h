@@ -116,6 +116,8 @@ typedef struct Model {
     double aux_scale;               /* what the gradient of their sum is multiplied by; 1 */
     Var *lm_head;                   /* [Vp,C]; the embedding where the two are tied */
     void *fam;                      /* what the family keeps: its Vars by layer */
+    char *merged;                   /* hashes of the adapters that its weights took in, malloced;
+                                       NULL: none. See lora.h */
     void (*on_act)(void *arg, const char *name, Var *x);
     void *on_act_arg; /* tests: see activations */
 } Model;
@@ -126,6 +128,7 @@ void model_init(Model *m, uint64_t seed); /* initial values; same for any back-e
 Param *model_find(const Model *m, const char *name);                /* NULL if there is none */
 void model_set(Model *m, const Param *p, const real *host);         /* p->n values */
 void model_get(const Model *m, const Param *p, real *host);
+uint64_t model_hash(const Model *m); /* of all weights, in their order */
 /* No gradients for tensors whose name matches (fnmatch); before optim_new(). Returns how many. */
 int model_freeze(Model *m, const char *pattern);
 /* Computes with the masters w [n] from now on; returns those it had. */
@@ -180,6 +183,9 @@ const char *config_wrong(const char *fmt, ...) PRINTF(1, 2);
 Param *param_add(Model *m, ParamGroup g, int ndim, int rows, int cols, const char *name_fmt, ...)
     PRINTF(6, 7);
 void params_free(Model *m);
+/* For what has a table of parameters: its stacks, arrays and Vars, all zero. */
+void model_arrays(Model *m, int train);
+void model_want_aux(Model *m); /* m->aux, if there are experts */
 Var *model_var(Model *m, const char *name_fmt, ...) PRINTF(2, 3);
 void model_seen(Model *m, const char *name, Var *x); /* tells on_act, if there is one */
 

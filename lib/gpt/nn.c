@@ -64,7 +64,7 @@ static Rec *linear(Tape *t, Var *x, Var *w, int N, int C, int M, void (*fwd)(Tap
     return r;
 }
 
-Var *nn_linear(Tape *t, Var *x, Var *w, int N, int C, int M)
+static Var *plain_linear(Tape *t, Var *x, Var *w, int N, int C, int M)
 {
     return tape_run(t, linear(t, x, w, N, C, M, linear_f, linear_b), w->dw ? USES_0 : 0);
 }
@@ -82,11 +82,33 @@ static void linear_add_b(Tape *t, Rec *r)
         O->add(G(2), r->out->g, r->out->n);
 }
 
-Var *nn_linear_add(Tape *t, Var *y, Var *x, Var *w, int N, int C, int M)
+static Var *plain_linear_add(Tape *t, Var *y, Var *x, Var *w, int N, int C, int M)
 {
     Rec *r = linear(t, x, w, N, C, M, linear_add_f, linear_add_b);
     r->in[2] = y;
     return tape_run(t, r, w->dw ? USES_0 : 0);
+}
+
+/* y with what w's adapter adds, over y */
+static Var *adapted(Tape *t, Var *y, Var *x, const Var *w, int N, int C, int M)
+{
+    const LowRank *l = w->low;
+    if (!l) return y;
+    Var *u = plain_linear(t, x, l->a, N, C, l->r), *s = nn_scale(t, u, l->scale);
+    if (s != u) tape_drop(t, u);
+    y = plain_linear_add(t, y, s, l->b, N, l->r, M);
+    tape_done(t, s);
+    return y;
+}
+
+Var *nn_linear(Tape *t, Var *x, Var *w, int N, int C, int M)
+{
+    return adapted(t, plain_linear(t, x, w, N, C, M), x, w, N, C, M);
+}
+
+Var *nn_linear_add(Tape *t, Var *y, Var *x, Var *w, int N, int C, int M)
+{
+    return adapted(t, plain_linear_add(t, y, x, w, N, C, M), x, w, N, C, M);
 }
 
 /* ---- norm, smear, mix, gates ----------------------------------------------- */
@@ -194,6 +216,11 @@ Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i, double s)
 Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s)
 {
     return nn_mix_at(t, x, a, z, b, 0, s);
+}
+
+Var *nn_scale(Tape *t, Var *x, double s)
+{
+    return s == 1 ? x : nn_mix(t, x, NULL, x, NULL, s - 1);
 }
 
 static void vgate_f(Tape *t, Rec *r)

@@ -7,6 +7,7 @@
 #include "gpt/tape.h"
 
 Var *nn_embed(Tape *t, Var *w, const int *idx, int N, int C);                   /* [N,C] */
+/* w with its adapter, if it has one, here and in nn_experts() */
 Var *nn_linear(Tape *t, Var *x, Var *w, int N, int C, int O);                   /* [N,O] = x w^T */
 Var *nn_linear_add(Tape *t, Var *y, Var *x, Var *w, int N, int C, int O); /* y + x w^T, over y */
 Var *nn_norm(Tape *t, Var *x, int N, int C, double eps);
@@ -14,6 +15,7 @@ Var *nn_gain(Tape *t, Var *x, Var *g, int N, int C);                /* g x, of r
 /* pos NULL: training; else cached decoding, prev [B,C] the vector before this chunk */
 Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos, const int *doc,
               int B, int T, int C, int G);
+Var *nn_scale(Tape *t, Var *x, double s);
 Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s); /* a x + s b z; a, b: NULL is 1 */
 Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i,
                double s); /* the same with a[i], b[i] */

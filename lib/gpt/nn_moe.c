@@ -63,13 +63,27 @@ static void experts_b(Tape *t, Rec *r)
         O->experts_dw(w->dw, r->out->g, tape_val(t, x), m->off, n, m->E, r->d[0], r->d[1]);
 }
 
-Var *nn_experts(Tape *t, const Moe *m, Var *x, Var *w, int C, int Out)
+static Var *plain_experts(Tape *t, const Moe *m, Var *x, Var *w, int C, int Out)
 {
     Rec *r = tape_rec(t, (int64_t)m->N * m->k * Out, experts_f, experts_b);
     r->in[0] = x, r->in[1] = w;
     r->save[0] = m;
     r->d[0] = C, r->d[1] = Out;
     return tape_run(t, r, w->dw ? USES_0 : 0);
+}
+
+Var *nn_experts(Tape *t, const Moe *m, Var *x, Var *w, int C, int Out)
+{
+    Var *y = plain_experts(t, m, x, w, C, Out);
+    const LowRank *l = w->low;          /* of the first expert: those of the others follow it */
+    if (!l) return y;
+    Var *u = plain_experts(t, m, x, l->a, C, l->r), *s = nn_scale(t, u, l->scale);
+    if (s != u) tape_drop(t, u);
+    Var *d = plain_experts(t, m, s, l->b, l->r, Out), *sum = nn_mix(t, y, NULL, d, NULL, 1);
+    tape_done(t, s);
+    tape_drop(t, y);
+    tape_drop(t, d);
+    return sum;
 }
 
 static void slots_f(Tape *t, Rec *r)

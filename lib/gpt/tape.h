@@ -21,6 +21,9 @@
 #include "base/arena.h"
 #include "ops/ops.h"
 
+/* What an adapter adds to a linear map x W^T: scale (x A^T) B^T, A [r,C], B [O,r] (lora.h). */
+typedef struct LowRank { struct Var *a, *b; int r; double scale; } LowRank;
+
 typedef struct Var {
     Act *v, *g;                 /* value [n], NULL while dropped; gradient, made on first use */
     real *w, *dw;               /* a parameter has these instead of g: master and its gradient
@@ -28,6 +31,7 @@ typedef struct Var {
     int64_t n;
     int rec;                    /* 1 + index of the record that makes it; 0: nothing does */
     int need;                   /* some bwd reads the value */
+    const LowRank *low;         /* of a matrix; NULL: no adapter */
 } Var;
 
 typedef struct Tape Tape;

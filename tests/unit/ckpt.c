@@ -570,7 +570,7 @@ static void refused_loads(void)
     spoil(dir, "config.json", CONFIG("70", "1", "32"));
     ok(dies(1, "no tensor value_embeds.0.weight", load, dir), "a tensor that is missing is named");
     spoil(dir, "config.json", CONFIG("60", "2", "32"));
-    ok(dies(1, "transformer.wte.weight: its shape is [128,32], config.json asks for [64,32]", load,
+    ok(dies(1, "transformer.wte.weight: its shape is [128,32], the configuration asks for [64,32]", load,
             dir),
        "a tensor of another shape is named");
     spoil(dir, "config.json", CONFIG("16777216", "4096", "4096"));
