@@ -155,6 +155,8 @@ $(foreach t,$(TIERS),$(eval $(call tier,$(t))))
 # ---- CUDA, and the same files for the emulator, which tests/cuda links before the library
 $(BUILD)/lib/ops/cuda/%.fp32.o $(BUILD)/lib/ops/cuda/%.bf16.o $(BUILD)/lib/ops/cuda/%.o: ALL_CFLAGS += -I$(CUDA_HOME)/include
 cuflag = $(if $(findstring .bf16.o,$@),-DACT_BF16)
+# attention: exp2f in one instruction
+$(BUILD)/lib/ops/cuda/attn%.o: NVFLAGS += -ftz=true
 define cuda
 $(BUILD)/lib/ops/cuda/%.c$(1).o: lib/ops/cuda/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)

@@ -1,6 +1,6 @@
 /* Every operation of the CUDA back-end, its kernels run by the emulator, against a naive one in double
  * precision: the cases of the CPU back-end, in four schedules, which must agree to the bit. With an
- * argument: that operation only. */
+ * argument: that operation only. Attention has cases of its own in attn.c. */
 #define HARNESS_CUDA
 #include "../ops/cases.h"
 

@@ -26,6 +26,7 @@
 #define SHARED(T, name, n) __shared__ __align__(16) T name[n]
 #define UNROLL _Pragma("unroll")
 #define INLINE static __device__ __forceinline__
+#include <cuda_bf16.h>
 #else
 #include "cuemu.h"
 #define UNROLL
@@ -104,13 +105,23 @@ INLINE float bf16_float(uint16_t h) { return __uint_as_float((uint32_t)h << 16);
 /* to the nearest, of two as near the even one; NaN stays NaN */
 INLINE uint16_t float_bf16(float f)
 {
+#ifdef __CUDACC__
+    return __bfloat16_as_ushort(__float2bfloat16_rn(f));
+#else
     uint32_t u = __float_as_uint(f);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+#endif
 }
 INLINE uint32_t bf16_pair(float lo, float hi)
 {
+#ifdef __CUDACC__
+    union { __nv_bfloat162 v; uint32_t u; } r;
+    r.v = __floats2bfloat162_rn(lo, hi);
+    return r.u;
+#else
     return float_bf16(lo) | (uint32_t)float_bf16(hi) << 16;
+#endif
 }
 
 /* ---- Acts: one, or V of them as floats; V is 1 or VW, the elements of 16 aligned bytes ---- */

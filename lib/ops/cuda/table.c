@@ -24,6 +24,8 @@ const Ops *CU(ops)(void)
         .rope = CU(rope), .rope_bwd = CU(rope_bwd),
         .relu2 = CU(relu2), .relu2_bwd = CU(relu2_bwd), .add = CU(add),
         .swiglu = CU(swiglu), .swiglu_bwd = CU(swiglu_bwd),
+        .attn = CU(attn), .attn_bwd = CU(attn_bwd),
+        .kv_put = CU(kv_put), .attn_kv = CU(attn_kv),
         .route = CU(route), .route_bwd = CU(route_bwd),
         .experts = CU(experts), .experts_dx = CU(experts_dx), .experts_dw = CU(experts_dw),
         .slots_add = CU(slots_add), .slots_add_bwd = CU(slots_add_bwd),
