@@ -227,11 +227,13 @@ $(BUILD)/f64/tests/%: tests/%.c $(LIB64)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -DREAL_F64 -Itests $(LDFLAGS) -o $@ $< $(LIB64) $(LDLIBS)
 
-check: $(BIN) $(CTBIN) $(BUILD)/tests/fetch/server
+# programs of the tests
+HELPERS  := $(addprefix $(BUILD)/tests/,fetch/server parquet/write peak)
+check: $(BIN) $(CTBIN) $(HELPERS)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/run $(CTBIN) $(SHTESTS)
 
 # T=tests/unit/json.c, T=tests/cli/tok-encode.sh, ...: one test, its whole output
-check-one: $(BIN) $(BUILD)/tests/fetch/server $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
+check-one: $(BIN) $(HELPERS) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
 	BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%),sh $(T))
 
 # The kernels at -O1, since instrumented unrolled loops take a compiler minutes at -O3.

@@ -61,7 +61,7 @@ void parquet_close(Parquet *p)
         free(p->leaf[i].dict_at);
     }
     buf_free(&p->footer), buf_free(&p->raw);
-    free(p->node), free(p->leaf_node), free(p->chunk), free(p->group_rows), free(p->leaf);
+    free(p->pair), free(p->node), free(p->leaf_node), free(p->chunk), free(p->group_rows), free(p->leaf);
     close(p->fd);
     free(p);
 }
@@ -184,9 +184,18 @@ static void pair(Parquet *p, int r, int rep, Buf *out)
         memmove(out->s + at + 1, out->s + at, out->n - at - 2);
         out->s[at] = '"';
     }
+    size_t k = pq_pair(p, first_leaf(p, r), at, out->n);
     buf_char(out, ':');
     if (val < p->node[r].next) put(p, val, rep, out);
     else buf_str(out, "null");
+    p->pair[k].end = out->n;
+}
+
+static void map(Parquet *p, int r, int rep, Buf *out)
+{
+    size_t first = p->npair;
+    repeat(p, r, rep, "{}", pair, out);
+    pq_map_end(p, first, out);
 }
 
 /* Node i, which is there once. */
@@ -198,7 +207,7 @@ static void present(Parquet *p, int i, int rep, Buf *out)
         repeat(p, i + 1, rep, "[]", is_element(p, i, i + 1) ? present : inner_element, out);
     else if (n->as == AS_MAP && repeated && r->type < 0 && (r->children == 1 || r->children == 2) &&
              p->node[i + 2].type >= 0)
-        repeat(p, i + 1, rep, "{}", pair, out);
+        map(p, i + 1, rep, out);
     else content(p, i, rep, out);
 }
 

@@ -5,12 +5,14 @@
  * DOUBLE, BYTE_ARRAY; nested structs, lists (LIST rules 1 to 5) and maps. Everything else is
  * refused by name, and so is what is damaged: the message tells file, column and byte.
  *
- * A row is an object with the schema's names; a null is null, a list an array, a map an object.
- * A DATE is "2026-01-31", a TIME "23:59:59.5", a TIMESTAMP both with a space. A BYTE_ARRAY must hold UTF-8. A float that is
- * not finite is refused: JSON has none.
+ * A row is an object with the schema's names; a null is null, a list an array, a map an object: of
+ * a key that a map has several times the last pair counts. A DATE is "2026-01-31", a TIME
+ * "23:59:59.5", a TIMESTAMP both with a space. A BYTE_ARRAY must hold UTF-8. A float that is not
+ * finite is refused: JSON has none.
  *
  * Memory, whatever the file says: PARQUET_PAGE bytes for a page, PARQUET_ALL for all of a row
- * group's columns together, PARQUET_ROW for a row; more is refused. One thread. */
+ * group's columns together, PARQUET_ROW for a row, PARQUET_PAIRS in its maps; more is refused. One
+ * thread. */
 #ifndef DATA_PARQUET_H
 #define DATA_PARQUET_H
 #include "base/buf.h"
@@ -19,6 +21,7 @@
 #define PARQUET_PAGE ((size_t)128 << 20)
 #define PARQUET_ALL ((size_t)160 << 20)
 #define PARQUET_ROW ((size_t)48 << 20)
+#define PARQUET_PAIRS ((size_t)1 << 20)
 #define PARQUET_FOOTER ((size_t)32 << 20)
 
 typedef struct Parquet Parquet;

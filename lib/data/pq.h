@@ -41,6 +41,8 @@ typedef struct PqLeaf {
     int64_t left;               /* values (nulls too) in pages to come */
     Buf dict; uint32_t *dict_at; uint32_t dict_n;       /* dict_at[dict_n + 1], of BYTE_ARRAY */
     bool has_dict;
+    size_t dict_room;           /* numbers that dict_at has room for */
+    size_t held;                /* bytes of all this */
     Buf page;
     uint32_t page_left;         /* values of this page after the one at hand */
     Hybrid reps, defs;
@@ -50,6 +52,9 @@ typedef struct PqLeaf {
     int rep, def;               /* of the value at hand; rep 0 at the end of the chunk */
     bool done;
 } PqLeaf;
+
+/* A pair of a MAP in the row being built: "key":value. */
+typedef struct PqPair { size_t at, end; uint32_t key_len; } PqPair;
 
 struct Parquet {
     const char *path;
@@ -64,7 +69,9 @@ struct Parquet {
     size_t group;               /* the one being read, its rows left */
     int64_t rows_left;
     Buf raw;                    /* a page as it lies in the file */
+    size_t held;                /* bytes that all leaves hold */
     size_t limit; bool full;    /* of the row being built: where it would be too long */
+    PqPair *pair; size_t npair, pair_cap;       /* of the maps being built, see pq_map.c */
 };
 
 /* pq_meta.c */
@@ -83,6 +90,11 @@ void pq_next(Parquet *p, PqLeaf *l);
 const char *pq_take_bytes(Parquet *p, PqLeaf *l, size_t *n);
 void pq_take_fixed(Parquet *p, PqLeaf *l, void *to, size_t size);
 bool pq_take_bool(Parquet *p, PqLeaf *l);
+
+/* pq_map.c. A key was put out: the pair's number; its end is to be filled in after the value. */
+size_t pq_pair(Parquet *p, const PqLeaf *l, size_t key, size_t key_end);
+/* The map whose pairs began at number `first`, with its brackets, is all that b ends with. */
+void pq_map_end(Parquet *p, size_t first, Buf *b);
 
 /* pq_value.c: the value at hand, which is there, as JSON. */
 void pq_value(Parquet *p, PqLeaf *l, Buf *out);

@@ -129,17 +129,19 @@ static PageHead next_head(Parquet *p, PqLeaf *l)
     return h;
 }
 
-/* Is there room for `more` bytes beside what all columns hold? What buf has is given back. */
-static void budget(Parquet *p, const PqLeaf *l, size_t more, const Buf *buf)
+/* Is there room for `more` bytes beside what all columns hold, of which `back` are given back? */
+static void budget(const Parquet *p, const PqLeaf *l, size_t more, size_t back)
 {
-    size_t all = more - buf->cap;
-    for (int i = 0; i < p->leaves; i++) {
-        const PqLeaf *x = &p->leaf[i];
-        all += x->dict.cap + (size_t)x->dict_n * sizeof *x->dict_at + x->page.cap;
-    }
-    if (all > PARQUET_ALL)
+    if (p->held - back + more > PARQUET_ALL)
         pq_bad(p, l, "the pages read at once take more than 160 MB, which is not supported: "
                      "read fewer columns");
+}
+
+static void count_held(Parquet *p, PqLeaf *l)
+{
+    size_t now = l->dict.cap + l->page.cap + l->dict_room * sizeof *l->dict_at;
+    p->held += now - l->held;
+    l->held = now;
 }
 
 /* The body of a page, unpacked but for its first `plain` bytes, into b. */
@@ -148,9 +150,10 @@ static void page_body(Parquet *p, PqLeaf *l, const PageHead *h, Buf *b, size_t p
     int codec = h->type == DATA_PAGE_V2 && h->v2_plain ? CODEC_NONE : l->chunk->codec;
     if ((uint64_t)h->size > PARQUET_PAGE || (uint64_t)h->packed > PARQUET_PAGE)
         pq_bad(p, l, "a page of more than 128 MB, which is not supported");
-    budget(p, l, (size_t)h->size + (size_t)h->packed, b);
+    budget(p, l, (size_t)h->size + (size_t)h->packed, b->cap);
     if (plain > (size_t)h->packed || plain > (size_t)h->size)
         pq_bad(p, l, "levels longer than their page");
+    if (p->raw.cap > 2 * (size_t)h->packed + 65536) buf_free(&p->raw);
     buf_clear(&p->raw);
     buf_reserve(&p->raw, (size_t)h->packed);
     pq_pread(p, p->raw.s, (size_t)h->packed, l->at);
@@ -170,6 +173,7 @@ static void page_body(Parquet *p, PqLeaf *l, const PageHead *h, Buf *b, size_t p
         pq_bad(p, l, why);
     }
     b->n = (size_t)h->size;
+    count_held(p, l);
 }
 
 /* ---- dictionaries */
@@ -198,8 +202,10 @@ static void dictionary(Parquet *p, PqLeaf *l, const PageHead *h)
         return;
     }
     if (n > l->dict.n / 4) pq_bad(p, l, "a dictionary longer than its page");
-    budget(p, l, n * sizeof *l->dict_at, &(Buf){ 0 });
+    budget(p, l, n * sizeof *l->dict_at, l->dict_room * sizeof *l->dict_at);
     l->dict_at = xreallocarray(l->dict_at, n + 1, sizeof *l->dict_at);
+    l->dict_room = n + 1;
+    count_held(p, l);
     for (size_t i = 0; i < n; i++) {
         if (l->dict.n - at < 4 || get_u32(l->dict.s + at) > l->dict.n - at - 4)
             pq_bad(p, l, "a value that goes past the end of its dictionary");

@@ -6,7 +6,7 @@ cd "$dir" || exit 1
 
 built() { data-fetch --version | grep -q "$1"; }
 
-for f in "$in"/flat.*.parquet "$in"/nested.*.parquet "$in"/time.parquet "$in"/map.parquet; do
+for f in "$in"/flat.*.parquet "$in"/nested.*.parquet "$in"/time.parquet "$in"/map.parquet "$in"/twice.parquet; do
     name=${f##*/}; rows=$in/${name%%.*}.jsonl
     case $name in flat.fallback.*) rows=$in/flat.fallback.jsonl;; esac
     case $name in
