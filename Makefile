@@ -163,7 +163,8 @@ $(BUILD)/lib/ops/cuda/%.c$(1).o: lib/ops/cuda/%.c $(BUILD)/flags
 	$$(CC) $$(ALL_CFLAGS) $$(cuflag) -c -o $$@ $$<
 $(BUILD)/lib/ops/cuda/%.cu$(1).o: lib/ops/cuda/%.cu $(BUILD)/nvflags
 	@mkdir -p $$(@D)
-	$$(NVCC) $$(NVFLAGS) $$(cuflag) -MMD -MP -MF $$(@:.o=.d) -MT $$@ -c -o $$@ $$<
+	$$(NVCC) $$(NVFLAGS) -Xptxas -v $$(cuflag) -MMD -MP -MF $$(@:.o=.d) -MT $$@ -c -o $$@ $$< 2> $$(@:.o=.ptxas) || { cat $$(@:.o=.ptxas) >&2; exit 1; }
+	@grep -vE 'ptxas info|bytes stack frame' $$(@:.o=.ptxas) >&2 || true
 $(BUILD)/emu/lib/ops/cuda/%.c$(1).o: lib/ops/cuda/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) -Itests/emulator $$(ALL_CFLAGS) $$(cuflag) -c -o $$@ $$<
@@ -215,7 +216,7 @@ CTESTS   := $(wildcard tests/unit/*.c tests/ops/*.c tests/golden/*.c)
 CTESTS64 := $(if $(CTESTS),$(shell grep -l REAL_F64 $(CTESTS)))
 CUTESTS  := $(if $(have_cxx),$(wildcard tests/cuda/*.c))
 CTBIN    := $(CTESTS:%.c=$(BUILD)/%) $(CTESTS64:%.c=$(BUILD)/f64/%) $(CUTESTS:%.c=$(BUILD)/%)
-SHTESTS  := $(wildcard tests/cli/*.sh tests/pipe/*.sh tests/bad/*.sh tests/docs/*.sh)
+SHTESTS  := $(wildcard tests/cli/*.sh tests/pipe/*.sh tests/bad/*.sh tests/docs/*.sh tests/cuda/*.sh)
 
 $(BUILD)/tests/cuda/%: tests/cuda/%.c $(LIBEMU) $(LIB)
 	@mkdir -p $(@D)
