@@ -30,9 +30,9 @@ static int64_t mem = 512 << 20;
 static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_STR('o', "output", &output, "FILE", "write to FILE; - is stdout"),
-    OPT_CHOICE(0, "format", &format, "auto|jsonl|array|csv|tsv|text|parquet",
-               "what the files hold; auto: by name, then JSON Lines if they begin with {, Parquet if "
-               "they begin with PAR1, else text"),
+    OPT_CHOICE(0, "format", &format, "auto|jsonl|array|csv|tsv|text|parquet|zip|tar",
+               "what the files, also those of archives, hold; auto: by name, then JSON Lines if they "
+               "begin with {, Parquet if they begin with PAR1, else text"),
     OPT_LIST(0, "column", &columns, "NAME", "of Parquet, read only this column; repeatable"),
     OPT_STR(0, "inspect", &inspect, "FILE", "tell what a Parquet file holds, and do nothing else"),
     OPT_STR(0, "split", &split, "blank|line|none|SEP", "where documents of plain text end"),
@@ -134,12 +134,23 @@ static void as_said(Read *r)
 {
     const Set *set = source->set;
     r->format = set && !strcmp(format, "auto") ? set->format : format;
-    if (!strcmp(r->format, "zip")) die("%s: zip files are not read yet", set->name);
+    r->members = source->members;
     r->program = source->program;
     r->any = raw;
     r->columns = set && !columns.n ? (StrList){ set->column, set->ncolumn } : columns;
     split_at(r, split);
     if (set && set->separator && !opt_given("split")) r->split = SPLIT_SEP, r->sep = set->separator;
+}
+
+/* All of a set was read: is it as long as it should be? */
+static void check_rows(const Read *r)
+{
+    const Set *set = source->set;
+    bool whole = !enough() && !opt_given("range") && !opt_given("split") && !opt_given("format") &&
+                 (!r->program || r->program->rows == ROWS_SAME);
+    if (set && whole && set->rows >= 0 && in_source != (uint64_t)set->rows)
+        warn("%s: %llu rows, but its manifest says %lld", source->op.path, (ull)in_source,
+             (long long)set->rows);
 }
 
 static void read_all(Read *r, const Source *o, int n)
@@ -155,6 +166,7 @@ static void read_all(Read *r, const Source *o, int n)
                 if (!source->file[i]) out_flush(sink.out);      /* it may have to be waited for */
                 read_rows(r, source_file(source, i));
             }
+            check_rows(r);
         }
     }
     if (mix) mix_run(mix, mixed_row, (void *)(uintptr_t)o);
@@ -175,7 +187,7 @@ static Source *sources(Arena *a, int n, char **s)
     return o;
 }
 
-/* Which rows go through which program; that jq is here, before anything is fetched for it. */
+/* Which rows go through which program. */
 static void load_programs(Source *o, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -185,10 +197,16 @@ static void load_programs(Source *o, int n)
         *p = program_load(jq ? jq : adapter);
         p->seconds = jq_wait;
         o[i].program = p;
-        if (!child_found("jq"))
-            die("%s: %s needs jq, and there is none on the PATH%s", o[i].op.path, p->name,
-                jq ? "" : "; --raw gives the rows as published");
     }
+}
+
+/* Before anything is fetched for it. */
+static void need_jq(const Source *o, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (o[i].program && !child_found("jq"))
+            die("%s: %s needs jq, and there is none on the PATH%s", o[i].op.path, o[i].program->name,
+                jq ? "" : "; --raw gives the rows as published");
 }
 
 static void free_sources(Source *o, int n)
@@ -231,8 +249,9 @@ int main(int argc, char **argv)
     split_at(&read, split);
     Source *o = sources(&arena, n, argv + 1);
     int nsource = n ? n : 1;
-    if (plan) return source_plan(o, nsource), 0;
     load_programs(o, nsource);
+    if (plan) return source_plan(o, nsource), 0;
+    need_jq(o, nsource);
     Fetch how = { .jobs = jobs, .offline = offline, .json = json, .retries = retries, .wait = wait_s,
                   .stall = stall };
     Fetcher *fetcher = source_fetch(&arena, o, nsource, &how);

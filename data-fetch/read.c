@@ -1,15 +1,16 @@
 #include "read.h"
+#include "archive.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "data/array.h"
 #include "data/csv.h"
 #include "data/parquet.h"
+#include "name.h"
 #include "text/docs.h"
 #include "text/utf8.h"
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 /* ---- sizes, for percentages ----------------------------------------------------- */
@@ -45,10 +46,17 @@ static uint64_t count_rows(const char *path)
     return n;
 }
 
+static bool out(void *arg, const char *s, size_t n)
+{
+    Read *r = arg;
+    r->enough = !r->row(r->arg, s, n);
+    return !r->enough;
+}
+
 /* The i-th row of a file, as it is there. false: no more are wanted. */
 static bool give(Read *r, uint64_t i, const char *s, size_t n)
 {
-    return r->adapter ? adapter_feed(r->adapter, i, s, n) : r->row(r->arg, s, n);
+    return r->adapter ? adapter_feed(r->adapter, i, s, n) : out(r, s, n);
 }
 
 /* ---- JSON Lines, Parquet --------------------------------------------------------- */
@@ -169,7 +177,7 @@ static bool text_row(void *arg, const char *s, size_t n)
     buf_str(&r->made, "{\"text\":");
     json_str(&r->made, s, n);
     buf_char(&r->made, '}');
-    return r->row(r->arg, r->made.s, r->made.n);
+    return out(r, r->made.s, r->made.n);
 }
 
 typedef struct Part { Cut from, to; uint64_t pos; } Part;
@@ -206,19 +214,13 @@ static void read_text(Read *r, const char *path, In *in, const Buf *head, size_t
 
 /* ---- which kind ----------------------------------------------------------------- */
 
-static bool ends_in(const char *s, size_t n, const char *tail)
-{
-    size_t k = strlen(tail);
-    return n >= k && strncasecmp(s + n - k, tail, k) == 0;
-}
-
 /* Does the name, but for .gz or .zst, end so? */
 static bool named(const char *path, const char *tail)
 {
     size_t n = strlen(path);
-    if (ends_in(path, n, ".gz")) n -= 3;
-    else if (ends_in(path, n, ".zst")) n -= 4;
-    return ends_in(path, n, tail);
+    if (name_ends(path, n, ".gz")) n -= 3;
+    else if (name_ends(path, n, ".zst")) n -= 4;
+    return name_ends(path, n, tail);
 }
 
 static bool jsonl_name(const char *path)
@@ -301,9 +303,11 @@ static void read_by_first_byte(Read *r, const char *path, In *in)
     buf_free(&head);
 }
 
-static void read_in(Read *r, const char *path, In *in)
+/* A file that is no archive. */
+static void read_in(Read *r, const char *path, In *in, bool inside)
 {
     if (is_parquet(r, path, in)) {
+        if (inside) die("%s: Parquet is not read inside an archive: unpack it", path);
         in_close(in);
         read_parquet(r, path);
     } else if (is_format(r, path, "csv")) {
@@ -315,12 +319,39 @@ static void read_in(Read *r, const char *path, In *in)
     }
 }
 
-void read_rows(Read *r, const char *path)
+static void read_one(Read *r, const char *path, In *in, bool inside)
 {
-    if (r->program) r->adapter = adapter_open(r->program, said(path), r->row, r->arg);
-    read_in(r, path, in_open(path));
+    if (r->program) r->adapter = adapter_open(r->program, said(path), out, r);
+    read_in(r, path, in, inside);
     if (r->adapter) adapter_close(r->adapter);
     r->adapter = NULL;
+}
+
+static bool read_member(void *arg, const char *name, In *in)
+{
+    Read *r = arg;
+    if (archive_is_zip(name, r->format, in) || archive_is_tar(name, r->format, in))
+        die("%s: an archive inside an archive is not read: unpack it", name);
+    read_one(r, name, in, true);
+    return !r->enough;
+}
+
+void read_rows(Read *r, const char *path)
+{
+    In *in = in_open(path);
+    const char *format = r->format;
+    bool zip = archive_is_zip(path, format, in), tar = !zip && archive_is_tar(path, format, in);
+    if (!strcmp(format, "zip") || !strcmp(format, "tar")) r->format = "auto";   /* of what is in it */
+    if (zip) {
+        in_close(in);
+        archive_zip(path, r->members, read_member, r);
+    } else if (tar) {
+        archive_tar(in, r->members, read_member, r);
+    } else {
+        if (r->members.n) die("%s: no archive, so that no file in it can be chosen", in_name(in));
+        read_one(r, path, in, false);
+    }
+    r->format = format;
 }
 
 void read_free(Read *r)

@@ -1,4 +1,5 @@
-/* read.h -- the rows of a file, whatever its format: JSON Lines, an array, CSV, Parquet, text.
+/* read.h -- the rows of a file, whatever its format: JSON Lines, an array, CSV, Parquet, text; of an
+ * archive, those of the files in it.
  *
  * The format is the one that is said, or found by name and first bytes (data-fetch(1)). Bad rows and
  * damage die, "FILE: place: why". Memory: a row. */
@@ -16,6 +17,7 @@ typedef bool ReadRow(void *arg, const char *s, size_t n);
 
 typedef struct Read {
     const char *format;         /* as for --format */
+    StrList members;            /* of archives, the files to be read (archive.h); none: all */
     StrList columns;            /* of Parquet; none: all */
     SplitKind split; const char *sep;           /* of text; sep for SPLIT_SEP, not empty */
     Range range;                /* these rows, or bytes of text */
@@ -23,6 +25,7 @@ typedef struct Read {
     bool any;                   /* JSON Lines may hold any objects or arrays, not documents only */
     ReadRow *row; void *arg;
     /* {0} to begin with */
+    bool enough;                /* row() wants no more */
     uint64_t empty, replaced;   /* empty documents left out; invalid UTF-8 sequences, both so far */
     Adapter *adapter;           /* of the file that is being read */
     Buf made, repaired;

@@ -155,16 +155,19 @@ static void numbered_files(const Reader *r, const Json *split, Set *s)
     }
 }
 
-static void columns_of(const Reader *r, Set *s)
+/* A list of strings, not empty; NULL if it is not there. */
+static const char **strings(const Reader *r, const Json *obj, const char *key, int *n)
 {
-    const Json *list = json_get(r->set, "columns");
-    if (!list) return;
-    if (list->kind != J_ARR || list->n < 1) die("%s: \"columns\" is not a list", r->path);
-    s->column = arena_alloc(r->a, (size_t)list->n * sizeof *s->column);
+    const Json *list = json_get(obj, key);
+    if (!list) return NULL;
+    if (list->kind != J_ARR || list->n < 1) die("%s: \"%s\" is not a list", r->path, key);
+    const char **s = arena_alloc(r->a, (size_t)list->n * sizeof *s);
     for (const Json *j = list->child; j; j = j->next) {
-        if (j->kind != J_STR) die("%s: a column is not a string", r->path);
-        s->column[s->ncolumn++] = arena_strndup(r->a, j->s, j->len);
+        if (j->kind != J_STR || strlen(j->s) != j->len)
+            die("%s: what is in \"%s\" is not a string", r->path, key);
+        s[(*n)++] = arena_strndup(r->a, j->s, j->len);
     }
+    return s;
 }
 
 /* A word that becomes a file name or an option: no path in it. */
@@ -212,7 +215,8 @@ static Set *read_split(const Reader *r, const char *dir, const char *name, const
         s->adapter = arena_strndup(r->a, p, strlen(p));
         free(p);
     }
-    columns_of(r, s);
+    s->column = strings(r, r->set, "columns", &s->ncolumn);
+    s->member = strings(r, json_get(j, "members") ? j : r->set, "members", &s->nmember);
     const Json *files = json_get(j, "files");
     if (files) listed_files(r, files, s);
     else numbered_files(r, j, s);

@@ -20,6 +20,7 @@ typedef struct Set {
     const char *adapter;        /* path of a jq program; NULL: rows go on as they are */
     const char *separator;      /* of plain text, or NULL */
     const char **column; int ncolumn;           /* of Parquet; 0: all */
+    const char **member; int nmember;           /* of archives, patterns of files; 0: all */
     int64_t rows;               /* -1: not known */
     bool shards;                /* @START:STOP counts files, not rows */
     SetFile *file; int nfile;

@@ -1,4 +1,5 @@
 #include "source.h"
+#include "archive.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/io.h"
@@ -36,16 +37,41 @@ static void take_shards(Source *s)
     Set *set = s->set;
     uint64_t n = (uint64_t)set->nfile, to = s->op.to < n ? s->op.to : n;
     if (s->op.from >= to) die("%s: there are %d files, numbered from 0", s->op.path, set->nfile);
+    if (to - s->op.from < n) set->rows = -1;
     set->file += s->op.from;
     set->nfile = (int)(to - s->op.from);
     s->op.from = 0, s->op.to = UINT64_MAX;
 }
 
+/* What follows the colon are the archive's files that are to be read. */
+static void choose(Arena *a, Source *s, char *colon)
+{
+    s->members = (StrList){ arena_alloc(a, sizeof *s->members.s), 1 };
+    s->members.s[0] = colon + 1;
+    *colon = 0;
+}
+
+/* SET[:SPLIT[:PATTERN]] */
+static Set *named_set(Arena *a, Source *s, char *name)
+{
+    char *split = strchr(name, ':'), *colon = split ? strchr(split + 1, ':') : NULL;
+    if (colon) choose(a, s, colon);
+    Set *set = set_find(a, name);
+    if (set && !colon) s->members = (StrList){ set->member, set->nmember };
+    if (set && colon) set->rows = -1;
+    return set;
+}
+
 Source source_parse(Arena *a, const char *s)
 {
     Source src = { .op = operand_parse(s) };
-    if (is_file(src.op.path)) return src;
-    src.set = is_url(src.op.path) ? set_of_url(a, src.op.path) : set_find(a, src.op.path);
+    src.at = src.op.path;
+    if (is_file(src.at)) return src;
+    char *at = arena_strndup(a, src.op.path, strlen(src.op.path)), *colon = archive_colon(at);
+    if (colon) choose(a, &src, colon);
+    src.at = at;
+    if (is_file(at)) return src;
+    src.set = is_url(at) ? set_of_url(a, at) : named_set(a, &src, at);
     if (!src.set) die("%s: no such file, and no data set of that name is known", *s ? s : "''");
     if (src.set->shards) take_shards(&src);
     return src;
@@ -107,7 +133,7 @@ Fetcher *source_fetch(Arena *a, Source *s, int n, const Fetch *how)
         x->nfile = x->set ? x->set->nfile : 1;
         x->file = arena_alloc(a, (size_t)x->nfile * sizeof *x->file);
         x->job = arena_alloc(a, (size_t)x->nfile * sizeof *x->job);
-        if (!x->set) x->file[0] = x->op.path;
+        if (!x->set) x->file[0] = x->at;
         for (int i = 0; x->set && i < x->nfile; i++) {
             const SetFile *f = &x->set->file[i];
             x->file[i] = local_file(a, x, f);
@@ -149,6 +175,7 @@ void source_plan(const Source *s, int n)
         if (set && bytes >= 0) buf_printf(&b, ",\"bytes\":%lld", (long long)bytes);
         if (set && set->rows >= 0) buf_printf(&b, ",\"rows\":%lld", (long long)set->rows);
         if (set) put(&b, "licence", set->licence);
+        if (s->program) put(&b, "adapter", s->program->name);
         if (set) put(&b, "first", set->file[0].url);
         if (set && set->nfile > 1) put(&b, "last", set->file[set->nfile - 1].url);
         buf_str(&b, "}\n");

@@ -21,7 +21,8 @@ enum { BUFSIZE = 512 << 10 };
 typedef enum { NEW, PLAIN, GZIP, ZEROS, ZSTD } State;     /* ZEROS: after the last gzip member */
 
 struct In {
-    int fd;
+    int fd;                                         /* -1: pull() in its place */
+    InPull *pull; void *arg;
     bool raw, eof;
     State state;
     char *name;
@@ -53,6 +54,13 @@ static In *open_in(const char *path, bool raw)
     return in;
 }
 
+In *in_from(const char *name, InPull *pull, void *arg)
+{
+    In *in = xcalloc(1, sizeof *in);
+    *in = (In){ .fd = -1, .pull = pull, .arg = arg, .name = xstrdup(name), .buf = xmalloc(BUFSIZE) };
+    return in;
+}
+
 In *in_open(const char *path) { return open_in(path, false); }
 In *in_open_raw(const char *path) { return open_in(path, true); }
 const char *in_name(const In *in) { return in->name; }
@@ -62,7 +70,7 @@ uint64_t in_lineno(const In *in) { return in->line; }
 static size_t fd_read(In *in, void *p, size_t n)
 {
     while (!in->eof) {
-        ssize_t k = read(in->fd, p, n);
+        ssize_t k = in->pull ? (ssize_t)in->pull(in->arg, p, n) : read(in->fd, p, n);
         if (k > 0) return (size_t)k;
         if (k == 0) in->eof = true;
         else if (errno == EAGAIN) fd_wait(in->fd, POLLIN);
@@ -290,7 +298,7 @@ void in_close(In *in)
 #ifdef HAVE_ZSTD
     ZSTD_freeDStream(in->zstd);
 #endif
-    close(in->fd);
+    if (in->fd >= 0) close(in->fd);
     free(in->packed);
     free(in->buf);
     free(in->name);

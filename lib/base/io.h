@@ -19,6 +19,10 @@ typedef struct In In;
 
 In *in_open(const char *path);                  /* "-" is stdin; a directory is an error */
 In *in_open_raw(const char *path);              /* the same, never unpacks */
+/* What pull() gives, unpacked as a file is: up to n bytes (n > 0) to p, 0 at the end; it dies if it
+ * fails. */
+typedef size_t InPull(void *arg, void *p, size_t n);
+In *in_from(const char *name, InPull *pull, void *arg);
 const char *in_name(const In *in);              /* for messages; "stdin" for "-" */
 size_t in_read(In *in, void *p, size_t n);      /* up to n bytes; less only at the end; 0 = end */
 size_t in_some(In *in, const char **p);         /* what is buffered (refills if empty); 0 = end */
