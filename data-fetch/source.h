@@ -29,8 +29,7 @@ Fetcher *source_fetch(Arena *a, Source *s, int n, const Fetch *how);
 /* The path of the i-th file, once it is here; dies if a file cannot be had. */
 const char *source_file(const Source *s, int i);
 /* What would be fetched: {"source", "files", "bytes", "rows", "licence", "adapter", "first",
- * "last"}, a line each;
- * what is not known is left out. */
+ * "last"}, a line each; what is not known is left out. */
 void source_plan(const Source *s, int n);
 
 #endif
