@@ -155,6 +155,9 @@ static double elsewhere(Model *m, const Run *r, uint64_t valid)
     ops->put(y, r->y, ids);
     if (doc) ops->put(doc, r->doc, ids);
     m->aux_scale = r->m->aux_scale;
+    m->dropping = r->m->dropping;
+    m->drop_seed = r->m->drop_seed;
+    m->drop_row = r->m->drop_row;
     Var *h = model_forward_docs(m, &t, x, doc, B, T);
     model_loss(m, &t, h, y, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&t);

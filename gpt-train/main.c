@@ -131,7 +131,17 @@ static Config named_model(int V)
     return c;
 }
 
-static Config choose_config(const Data *train, int V)
+/* --dropout: of a run from --init, too, or of an adapter's, whose model has another. */
+static Config with_dropout(Config c)
+{
+    if (opt.dropout < 0) return c;
+    if (c.family != &llama_family && opt.dropout > 0)
+        die_usage("--dropout: the %s family has none", c.family->name);
+    c.llama.dropout = c.llama.attn_dropout = opt.dropout;
+    return c;
+}
+
+static Config find_config(const Data *train, int V)
 {
     if (source()) return config_from(source());
     if (train && opt.T && (uint32_t)opt.T != train->head.T)
@@ -142,6 +152,11 @@ static Config choose_config(const Data *train, int V)
     if (opt.model) return named_model(V);
     int T = train ? (int)train->head.T : opt.T ? opt.T : 2048;
     return config_depth(opt.depth, opt.aspect_ratio, opt.head_dim, T, V ? V : opt.vocab, opt.window);
+}
+
+static Config choose_config(const Data *train, int V)
+{
+    return with_dropout(find_config(train, V));
 }
 
 /* Tokens of a row: the model's context, or what the rows have where they may be shorter. */
@@ -287,6 +302,9 @@ static void open_model(Run *r, const Json *state, const char *file)
         r->m = model_new(r->ops, &r->plan.cfg, 1);
         model_init(r->m, (uint64_t)opt.seed);
     }
+    r->m->cfg.llama = r->plan.cfg.llama;        /* --dropout */
+    r->m->dropping = !opt.rl;
+    r->m->drop_seed = (uint64_t)opt.seed;
     int frozen = plan_freeze(r->m);
     if (frozen) note(1, "%d of %d tensors are frozen", frozen, r->m->nparam);
     r->trained = r->m;
@@ -372,8 +390,6 @@ static int train(void)
     if (c.V != tok_vocab(r.tok))
         die("%s: vocabulary %d, but the tokenizer's is %d", source(), c.V,
             tok_vocab(r.tok));
-    if (c.llama.dropout > 0)
-        warn("the model's configuration has dropout %g: training goes without", c.llama.dropout);
     if (opt.rl) open_prompts(&r, state, file, &c);
     else open_rows(&r, state, file, &c);
     say_plan(&r);

@@ -46,6 +46,7 @@ typedef struct Options {
     const char *schedule;
     int64_t warmup;
     double clip_norm, ema;              /* 0: none */
+    double dropout;                     /* -1: as the configuration has it */
     StrList freeze;
     /* along the way */
     int64_t eval_every, eval_tokens, sample_every;

@@ -21,7 +21,7 @@ static const Kept kept[] = {
     { "adam-eps", LATE },
     { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
     { "seed", 0 }, { "shuffle", 0 }, { "rescan", SOFT }, { "clip-norm", 0 }, { "ema", 0 },
-    { "freeze", 0 }, { "lora", LATE }, { "doc-mask", 0 }, { "skip-nonfinite", SOFT }, { "check-every", SOFT },
+    { "freeze", 0 }, { "lora", LATE }, { "dropout", LATE }, { "doc-mask", 0 }, { "skip-nonfinite", SOFT }, { "check-every", SOFT },
     { "train", SOFT }, { "val", SOFT },
     { "save-every", SOFT }, { "keep", SOFT }, { "keep-best", SOFT }, { "metrics", SOFT }, { "eval-every", SOFT },
     { "eval-tokens", SOFT }, { "sample-every", SOFT }, { "sample-prompt", SOFT },

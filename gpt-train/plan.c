@@ -222,6 +222,7 @@ void plan_count(Plan *p)
     const Ops *ops = ops_count(&n, opt.dtype);
     int N = p->B * p->T;
     Model *m = model_new(ops, &p->cfg, !opt.lora);
+    m->dropping = !opt.rl;
     plan_freeze(m);
     Lora *l = plan_lora(m, 1);
     Model *trained = l ? l->p : m;

@@ -47,6 +47,7 @@ void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
         r->ops->put(r->ddoc, r->doc, (size_t)N * sizeof *r->doc);
     }
     r->m->aux_scale = 1 / (double)r->plan.accum;
+    r->m->drop_row = pos;
     Var *h = model_forward_docs(r->m, &r->tape, r->dx, r->ddoc, B, T);
     model_loss(r->m, &r->tape, h, r->dy, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&r->tape);

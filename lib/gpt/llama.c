@@ -5,6 +5,8 @@
 #include "gpt/decode.h"
 #include "gpt/nn.h"
 
+#include "base/io.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -171,10 +173,43 @@ static Var *heads(Pass *p, Var *x, Var *g, int n)
     return nn_rope(p->t, x, p->m->rope, p->pos, p->doc, p->B, p->T, n, D, -1, 0, 0);
 }
 
+/* Where something may be dropped: a stream of numbers for each, elements counted by rows of n. */
+enum { DROP_EMBED, DROP_ATTN, DROP_OUT, DROP_SITES };
+static Drop drop(Pass *p, int layer, int site, double share, uint64_t n)
+{
+    const Model *m = p->m;
+    uint64_t key[2] = { m->drop_seed, (uint64_t)(layer * DROP_SITES + site) };
+    if (!m->dropping || !p->t->on) share = 0;
+    return (Drop){ share, share > 0 ? xxh3(key, sizeof key) : 0, m->drop_row * n };
+}
+
+/* x [N,C] with dropout, over x */
+static Var *dropped(Pass *p, int layer, int site, Var *x)
+{
+    Drop d = drop(p, layer, site, p->m->cfg.llama.dropout, (uint64_t)p->T * (uint64_t)p->m->cfg.C);
+    return d.p > 0 ? nn_dropout(p->t, x, d) : x;
+}
+
+/* x + y W^T, with dropout of what is added; over x */
+static Var *add_output(Pass *p, int layer, Var *x, Var *y, Var *w)
+{
+    const Config *c = &p->m->cfg;
+    Tape *t = p->t;
+    int n = c->H * c->D;
+    if (!(drop(p, layer, DROP_OUT, c->llama.dropout, 0).p > 0))
+        return nn_linear_add(t, x, y, w, p->N, n, c->C);
+    Var *d = dropped(p, layer, DROP_OUT, nn_linear(t, y, w, p->N, n, c->C));
+    Var *sum = nn_mix(t, x, NULL, d, NULL, 1);
+    tape_drop(t, d);
+    return sum;
+}
+
 static Var *attend(Pass *p, int layer, Var *q, Var *k, Var *v)
 {
     const Config *c = &p->m->cfg;
     Cache *a = p->cache;
+    Drop d = drop(p, layer, DROP_ATTN, c->llama.attn_dropout, 1);
+    if (d.p > 0) return nn_attn_drop(p->t, q, k, v, p->doc, p->B, p->T, c->H, c->K, c->D, 0, d);
     if (!a) return nn_attn(p->t, q, k, v, p->doc, p->B, p->T, c->H, c->K, c->D, 0);
     return nn_attn_kv(p->t, q, k, v, a->k[layer], a->v[layer], p->pos, p->B, p->T, a->M, c->H, c->K,
                       c->D, 0);
@@ -193,7 +228,7 @@ static Var *attention(Pass *p, int layer, Var *x)
     Var *k = heads(p, nn_linear(t, h, w->k, N, C, K * D), w->kn, K);
     tape_drop(t, h);
     Var *y = attend(p, layer, q, k, v);
-    x = nn_linear_add(t, x, y, w->o, N, H * D, C);
+    x = add_output(p, layer, x, y, w->o);
     if (w->qn) tape_drop(t, q), tape_drop(t, k);
     tape_done(t, q);
     tape_done(t, k);
@@ -268,7 +303,7 @@ static Var *forward(Model *m, Tape *t, const int *idx, const int *doc, int B, in
     Pass pass = { m, t, doc, B, T, B * T, cache, cache ? cache->pos : NULL }, *p = &pass;
     model_positions(m, cache ? cache->M : T);
 
-    Var *x = nn_embed(t, n->embed, idx, p->N, C);
+    Var *x = dropped(p, 0, DROP_EMBED, nn_embed(t, n->embed, idx, p->N, C));
     for (int i = 0; i < L; i++) {
         int start = t->nrec;
         if (t->recompute) x = nn_mix(t, x, NULL, x, NULL, 0);   /* the block works on a copy */

@@ -35,6 +35,7 @@ int llama_preset(Config *c, const char *name)
 /* ---- checks ------------------------------------------------------------------ */
 
 enum { MAX_EXPERTS = 1024 };
+#define MAX_DROPOUT 0.999
 
 const char *llama_check(const Config *c)
 {
@@ -121,8 +122,8 @@ const char *llama_parse(Config *c, const Json *j)
     l->tied = config_bool(j, "tie_word_embeddings", mm, &bad);
     l->eps = config_num(j, "rms_norm_eps", 0, 1, 1e-6, &bad);
     l->init = config_num(j, "initializer_range", 0, 1, 0.02, &bad);
-    l->dropout = fmax(config_num(j, "dropout", 0, 1, 0, &bad),
-                      config_num(j, "attention_dropout", 0, 1, 0, &bad));
+    l->dropout = config_num(j, "dropout", 0, MAX_DROPOUT, 0, &bad);
+    l->attn_dropout = config_num(j, "attention_dropout", 0, MAX_DROPOUT, l->dropout, &bad);
     if (experts) parse_experts(l, j, &bad);
     if (bad) return bad;
     return rope_parse(c, j, mm);
@@ -153,6 +154,8 @@ void llama_json(const Config *c, Buf *b)
                type, arch, c->T, c->V, c->L, c->H, c->K, c->C, c->D, l->F, yes(l->tied));
     key_num(b, "rms_norm_eps", l->eps);
     key_num(b, "initializer_range", l->init);
+    if (l->dropout > 0) key_num(b, "dropout", l->dropout);
+    if (l->dropout > 0 || l->attn_dropout > 0) key_num(b, "attention_dropout", l->attn_dropout);
     if (l->E) {
         buf_printf(b,
                    ", \"num_experts\": %d, \"num_experts_per_tok\": %d, "

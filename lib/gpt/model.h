@@ -25,7 +25,7 @@ typedef struct LlamaConfig {
     int qk_norm, tied, norm_top;    /* by model_type; tie_word_embeddings; norm_topk_prob */
     double eps, theta, aux;         /* rms_norm_eps, rope_theta, router_aux_loss_coef */
     double init;                    /* initializer_range */
-    double dropout;                 /* dropout or attention_dropout: read, not applied */
+    double dropout, attn_dropout;   /* of embeddings and of what attention adds; of its weights */
     struct Rope {                   /* rope_scaling; none if factor is 0 */
         enum RopeKind { ROPE_YARN, ROPE_LLAMA3, ROPE_LINEAR } kind;
         int original;               /* original_max_position_embeddings */
@@ -114,6 +114,8 @@ typedef struct Model {
     real *aux;                      /* device [L]: the auxiliary losses of the last pass that
                                        records, before their coefficient; NULL without experts */
     double aux_scale;               /* what the gradient of their sum is multiplied by; 1 */
+    int dropping;                   /* passes that record drop, as the configuration says, by numbers */
+    uint64_t drop_seed, drop_row;   /* of this seed; the first row has this one, see ops/drop.h */
     Var *lm_head;                   /* [Vp,C]; the embedding where the two are tied */
     void *fam;                      /* what the family keeps: its Vars by layer */
     char *merged;                   /* hashes of the adapters that its weights took in, malloced;

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "base/err.h"
+
 /* In a fwd or bwd: value and gradient of input i. */
 #define IN(i) tape_val(t, r->in[i])
 #define G(i) tape_grad(t, r->in[i])
@@ -313,6 +315,62 @@ Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int 
     r->save[0] = tape_mem(t, (size_t)B * T * H * sizeof(real));
     r->save[1] = doc;
     return tape_run(t, r, USES_0 | USES_1 | USES_2 | USES_OUT);
+}
+
+/* ---- dropout */
+
+static void *keep_drop(Tape *t, Drop d)
+{
+    if (!O->dropout) die("dropout: %s has none", O->name);
+    Drop *kept = arena_alloc(&t->host, sizeof *kept);
+    *kept = d;
+    return kept;
+}
+
+static void attn_drop_f(Tape *t, Rec *r)
+{
+    int *d = r->d;
+    const Act *q = IN(0), *k = IN(1), *v = IN(2);
+    O->attn_drop(tape_out(t, r), (real *)r->save[0], q, k, v, r->save[1], d[0], d[1], d[2], d[3],
+                 d[4], d[5], r->save[2]);
+}
+
+static void attn_drop_b(Tape *t, Rec *r)
+{
+    int *d = r->d;
+    O->attn_drop_bwd(G(0), G(1), G(2), r->out->g, tape_val(t, r->out), r->save[0], IN(0), IN(1),
+                     IN(2), r->save[1], d[0], d[1], d[2], d[3], d[4], d[5], r->save[2]);
+}
+
+Var *nn_attn_drop(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int H, int K,
+                  int D, int window, Drop drop)
+{
+    Rec *r = attn(t, q, k, v, B, T, H, K, D, window, attn_drop_f, attn_drop_b);
+    r->save[0] = tape_mem(t, (size_t)B * T * H * sizeof(real));
+    r->save[1] = doc;
+    r->save[2] = keep_drop(t, drop);
+    return tape_run(t, r, USES_0 | USES_1 | USES_2 | USES_OUT);
+}
+
+static void dropout_f(Tape *t, Rec *r)
+{
+    Act *x = tape_over(t, r, 0);
+    O->dropout(x, x, r->out->n, r->save[0], 0);
+}
+
+static void dropout_b(Tape *t, Rec *r)
+{
+    int beta;
+    Act *dy, *dx = grad_over(t, r, 0, &dy, &beta);
+    O->dropout(dx, dy, r->out->n, r->save[0], beta);
+}
+
+Var *nn_dropout(Tape *t, Var *x, Drop drop)
+{
+    Rec *r = tape_rec(t, x->n, dropout_f, dropout_b);
+    r->in[0] = x;
+    r->save[0] = keep_drop(t, drop);
+    return tape_run(t, r, 0);
 }
 
 static void attn_kv_f(Tape *t, Rec *r)

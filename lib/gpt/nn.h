@@ -28,6 +28,10 @@ Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int 
 /* k and v go into the cache kc, vc [B,M,K,D] at pos; no backward */
 Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *pos, int B, int T,
                 int M, int H, int K, int D, int window);
+/* with dropout of its weights, d copied; they die if the back-end has none */
+Var *nn_attn_drop(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int H, int K,
+                  int D, int window, Drop d);
+Var *nn_dropout(Tape *t, Var *x, Drop d); /* over x */
 Var *nn_relu2(Tape *t, Var *x); /* over x */
 Var *nn_swiglu(Tape *t, Var *a, Var *b);                            /* a sigmoid(a) b */
 

@@ -203,6 +203,25 @@ static void n_attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, c
     c->flops_bwd += 10 * mul3(B, H, D) * pairs(T, 0, window);
     moved(mul3(B, T, D) * (5.0 * H + 6.0 * K), REAL * mul3(B, T, H));
 }
+static void n_attn_drop(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
+                        int B, int T, int H, int K, int D, int window, const Drop *d)
+{
+    (void)d;
+    n_attn(y, lse, q, k, v, doc, B, T, H, K, D, window);
+}
+static void n_attn_drop_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y,
+                            const real *lse, const Act *q, const Act *k, const Act *v,
+                            const int *doc, int B, int T, int H, int K, int D, int window,
+                            const Drop *d)
+{
+    (void)d;
+    n_attn_bwd(dq, dk, dv, dy, y, lse, q, k, v, doc, B, T, H, K, D, window);
+}
+static void n_dropout(Act *y, const Act *x, int64_t n, const Drop *d, int beta)
+{
+    (void)y; (void)x; (void)d;
+    moved((2 + beta) * (double)n, 0);
+}
 static void n_kv_put(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T,
                      int M, int K, int D)
 {
@@ -337,6 +356,7 @@ static Ops table = {
     .experts_dw = n_experts_dw, .slots_add = n_slots_add, .slots_add_bwd = n_slots_add_bwd,
     .smear = n_smear, .smear_bwd = n_smear_bwd, .mix = n_mix, .mix_bwd = n_mix_bwd,
     .vgate = n_vgate, .vgate_bwd = n_vgate_bwd, .rope = n_rope, .rope_bwd = n_rope_bwd,
+    .dropout = n_dropout, .attn_drop = n_attn_drop, .attn_drop_bwd = n_attn_drop_bwd,
     .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,
     .relu2 = n_relu2, .relu2_bwd = n_relu2_bwd, .add = n_add, .xent = n_xent, .logits = n_logits,
     .adamw = n_adamw, .muon_tmp = n_muon_tmp, .muon = n_muon, .sumsq = n_sumsq, .scale = n_scale,

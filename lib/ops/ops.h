@@ -20,6 +20,7 @@
  */
 #ifndef OPS_OPS_H
 #define OPS_OPS_H
+#include "ops/drop.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -157,6 +158,16 @@ typedef struct Ops {
                           const int *slot, int N, int k, int C, int beta);
 
     void (*add)(Act *y, const Act *x, int64_t n);                   /* y += x */
+
+    /* ---- dropout (drop.h): y = beta y + (x / (1 - p), or 0), element i by number d->at + i; y may be
+     * x. Attention (no cache) with that on its weights, that of row b, head h, query t for key j by
+     * number (((d->at + b) H + h) T + t) T + j. A back-end may lack these three: NULL. */
+    void (*dropout)(Act *y, const Act *x, int64_t n, const Drop *d, int beta);
+    void (*attn_drop)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
+                      int B, int T, int H, int K, int D, int window, const Drop *d);
+    void (*attn_drop_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                          const Act *q, const Act *k, const Act *v, const int *doc, int B, int T,
+                          int H, int K, int D, int window, const Drop *d);
 
     /* ---- logits. z [N,Vp], of which columns [V,Vp) do not count. cap > 0: l = cap tanh(z / cap).
      * xent: loss[n] = -log softmax(l[n])[tgt[n]] in nats, 0 where tgt[n] < 0; then, if scale is not

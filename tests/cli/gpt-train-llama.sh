@@ -51,8 +51,7 @@ says 2 "--matrix-lr: not with --optimizer adamw" "a rate of the other optimizer"
 says 2 "--lr: not with --optimizer muon" "and the other way round" "plan --model tutorial --lr 0.1"
 says 2 "exceeds the model's context of 256" "rows beyond the context" "plan --model tutorial -T 512"
 
-config 's/}/, "attention_dropout": 0.1}/'
-says 0 "dropout 0.1: training goes without" "dropout is told of" "gpt-train -j 1 --model $dir/config.json -t $dir/a.tok --train $dir/a.rows --steps 1 --total-batch-size 64 -o $dir/p"
+refused "attention_dropout is not a number from 0 to 0.999" 's/}/, "attention_dropout": 1}/'
 config ''
 run="gpt-train -q -j 1 --model $dir/config.json -t $dir/a.tok --train $dir/a.rows --val $dir/a.rows --eval-every 3
   --optimizer adamw --lr 1e-2 --schedule minimind --warmup-steps 0 --final-lr-frac 0.1 --clip-norm 1
@@ -70,6 +69,22 @@ ok "and one with two threads" "$run -o $dir/d -j 2 && cmp $dir/a/model.safetenso
 ok "bf16 runs" "$run -o $dir/e --dtype bf16 --check-every 6 >$dir/e.jsonl"
 is "and is near" "sed -n 's/.*\"grad_diff\": \([0-9.e-]*\).*/\1/p' $dir/e.jsonl | awk '{print \$1 < 0.1}'" 1
 ok "so is a run with Muon" "gpt-train -q -j 1 --model $dir/config.json -t $dir/a.tok --train $dir/a.rows --steps 2 --total-batch-size 256 -o $dir/m"
+loss() { sed -n "s/.*\"step\": $2,.*\"loss\": \([0-9.]*\).*/\1/p" "$dir/$1.jsonl"; }
+near() { awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; print (d < 1e-4 && d > -1e-4) }'; }
+drop="$run --dtype fp32 --dropout 0.2"
+ok "a run with dropout" "$drop -o $dir/g >$dir/g.jsonl"
+is "its configuration says so" "grep -o '\"[a-z_]*dropout\": 0.2' $dir/g/config.json | tr '\n' ' '" '"dropout": 0.2 "attention_dropout": 0.2 '
+is "it trains otherwise" "near \$(loss a 1) \$(loss g 1)" 0
+is "and evaluates without" "near \$(sed -n 's/.*\"step\": 0.*\"val_bpb\": \([0-9.]*\).*/\1/p' $dir/a.jsonl) \$(sed -n 's/.*\"step\": 0.*\"val_bpb\": \([0-9.]*\).*/\1/p' $dir/g.jsonl)" 1
+ok "one that pauses is the same" "$drop -o $dir/h --stop-at 4 && gpt-train -q --resume -o $dir/h && cmp $dir/g/model.safetensors $dir/h/model.safetensors"
+ok "so is one with --recompute and two threads" "$drop -o $dir/i --recompute -j 2 && cmp $dir/g/model.safetensors $dir/i/model.safetensors"
+ok "other micro-batches" "$drop -B 4 -o $dir/k >$dir/k.jsonl"
+is "drop the same" "near \$(loss k 1) \$(loss g 1)" 1
+ok "a check of a step with dropout" "$drop -o $dir/l --check-every 6 --seed 1 >$dir/l.jsonl"
+is "finds it right" "sed -n 's/.*\"grad_diff\": \([0-9.e-]*\).*/\1/p' $dir/l.jsonl | awk '{print \$1 < 1e-3}'" 1
+ok "dropout of an adapter's run" "gpt-train -q -j 1 --init $dir/a --lora r=2 --dropout 0.5 -t $dir/a.tok --train $dir/a.rows --steps 3 --total-batch-size 256 -o $dir/n"
+ok "goes on" "gpt-train -q -j 1 --init $dir/a --lora r=2 --dropout 0.5 -t $dir/a.tok --train $dir/a.rows --steps 3 --total-batch-size 256 --stop-at 2 -o $dir/o && gpt-train -q --resume -o $dir/o && cmp $dir/n/adapter_model.safetensors $dir/o/adapter_model.safetensors"
+says 2 "the nanochat family has none" "dropout of a nanochat" "gpt-train -q --depth 2 --dropout 0.1 -t $dir/a.tok --train $dir/a.rows -o $dir/x"
 ok "a second run from its weights" "gpt-train -q -j 1 --init $dir/a --optimizer adamw -t $dir/a.tok --train $dir/a.rows --steps 2 --total-batch-size 256 -o $dir/f"
 ok "its bits per byte" "gpt-eval -q -m $dir/a bpb $dir/a.rows"
 ok "it talks" "gpt-sample -q -m $dir/a -p 'line' -n 8 --temperature 0"

@@ -285,8 +285,18 @@ static const int rope_dims[][MAXDIM] = {
 static const int rope_pos_dims[][MAXDIM] = { D(3, 1, 2, 10, 1, 1, 1), D(2, 5, 1, 34, -1, 0, 1),
                                              D(3, 65, 2, 66, 1, 1, 1) };
 
-/* ---- attn: B T H K D window, last the mean length of documents; attn_kv: B T H K D window M (k, v
- * are the cache, pos in M - T) */
+/* ---- attn: B T H K D window, 0, the mean length of documents, and thousandths that are dropped;
+ * attn_kv: B T H K D window M (k, v are the cache, pos in M - T) */
+static Drop some_drop(int thousandths)
+{
+    return (Drop){ thousandths / 1e3, 0x123456789abcdef, ((uint64_t)1 << 33) + 5 };
+}
+/* what an element is multiplied by */
+static double drop_by(const Drop *d, uint64_t i)
+{
+    if (d->p == 0) return 1;
+    return drop_number(d->key, i) < drop_limit(d->p) ? 0 : 1 / (1 - d->p);
+}
 static void at_arrays(Arr *a, const int *d)
 {
     int64_t M = d[6] ? d[6] : d[1], q = (int64_t)d[0] * d[1] * d[2] * d[4],
@@ -298,19 +308,28 @@ static void at_arrays(Arr *a, const int *d)
 }
 static void at_call(const Ops *o, void **a, const int *d)
 {
+    const Drop p = some_drop(d[8]);
     if (d[6]) o->attn_kv(a[0], a[2], a[3], a[4], a[5], d[0], d[1], d[6], d[2], d[3], d[4], d[5]);
+    else if (d[8])
+        o->attn_drop(a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4], d[5], &p);
     else o->attn(a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4], d[5]);
 }
 static void at_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->attn_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4],
+    const Drop p = some_drop(d[8]);
+    if (d[8])
+        o->attn_drop_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2],
+                         d[3], d[4], d[5], &p);
+    else o->attn_bwd(g[2], g[3], g[4], dy, a[0], a[1], a[2], a[3], a[4], a[6], d[0], d[1], d[2], d[3], d[4],
                 d[5]);
 }
 static void at_naive(double **a, double **mag, const int *d)
 {
     int T = d[1], H = d[2], K = d[3], Dh = d[4], M = d[6] ? d[6] : T;
     double *p = must(malloc((size_t)M * sizeof *p));
+    const Drop drop = some_drop(d[8]);
     for (int b = 0; b < d[0]; b++) for (int t = 0; t < T; t++) for (int h = 0; h < H; h++) {
+        const uint64_t row = ((drop.at + (uint64_t)b) * (uint64_t)H + (uint64_t)h) * (uint64_t)T;
         int64_t n = ((int64_t)b * T + t) * H + h;
         int at = t + (a[5] ? (int)a[5][b] : 0), lo = d[5] > 0 && at > d[5] ? at - d[5] : 0;
         if (a[6] && lo < a[6][b * T + t]) lo = (int)a[6][b * T + t];
@@ -333,7 +352,8 @@ static void at_naive(double **a, double **mag, const int *d)
         for (int i = 0; i < Dh; i++) a[0][n * Dh + i] = mag[0][n * Dh + i] = 0;
         for (int j = lo; j <= at; j++)
             for (int i = 0; i < Dh; i++) {
-                double x = exp(p[j] - lse) * v[(int64_t)j * K * Dh + i];
+                double x = exp(p[j] - lse) * v[(int64_t)j * K * Dh + i] *
+                           drop_by(&drop, (row + (uint64_t)t) * (uint64_t)T + (uint64_t)j);
                 a[0][n * Dh + i] += x;
                 mag[0][n * Dh + i] += fabs(x) * (1 + big);
             }

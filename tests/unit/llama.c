@@ -37,6 +37,8 @@ static Model *make(const Config *c)
         free(x);
     }
     model_refresh(m);
+    m->dropping = 1;
+    m->drop_row = 3;
     return m;
 }
 
@@ -144,6 +146,70 @@ static void check_documents(const char *name, const Config *c)
        far(got, want, V));
     tape_free(&t);
     model_free(m);
+}
+
+/* Hidden states of rows from `row` of the batch on, recorded (with dropout) or not. */
+static void hidden(Model *m, int row, int rows, int on, real *to)
+{
+    Tape t;
+    tape_init(&t, ops);
+    t.on = on;
+    m->drop_row = (uint64_t)(3 + row);
+    Var *x = model_forward(m, &t, ids + row * T, rows, T, NULL);
+    memcpy(to, x->v, (size_t)x->n * sizeof *to);            /* the CPU's memory is ours */
+    tape_free(&t);
+}
+
+/* Dropout is of training only, by row of the run, whatever the micro-batch; on average it changes
+ * nothing to first order. */
+static void check_dropout(const Config *without)
+{
+    enum { C = 12, TIMES = 4000 };
+    Config c = *without;
+    real off[N * C], a[N * C], b[N * C], none[N * C];
+    Model *plain = make(&c);
+    hidden(plain, 0, B, 1, none);
+    model_free(plain);
+    c.llama.dropout = c.llama.attn_dropout = 0.4;
+    Model *m = make(&c);
+    hidden(m, 0, B, 0, off);
+    ok(!memcmp(off, none, sizeof off), "dropout: none while nothing records");
+    hidden(m, 0, B, 1, a);
+    ok(far(a, off, N * C) > 0.1, "some while training");
+    for (int i = 0; i < B; i++) hidden(m, i, 1, 1, b + i * T * C);
+    ok(far(a, b, N * C) <= (sizeof(real) == 8 ? 1e-12 : 1e-5), "row by row the same, off by %.1e",
+       far(a, b, N * C));
+    m->drop_seed = 1;
+    hidden(m, 0, B, 1, b);
+    ok(far(a, b, N * C) > 0.1, "another seed drops others");
+    m->dropping = 0;
+    hidden(m, 0, B, 1, b);
+    ok(!memcmp(off, b, sizeof off), "none if it is not to");
+    model_free(m);
+}
+
+/* What attention adds, with nothing but its own dropout, has the mean that it has without. */
+static void check_dropout_mean(void)
+{
+    enum { D = 4, TIMES = 3000 };
+    real q[T * D], k[T * D], v[T * D], y[T * D], lse[T], want[T * D];
+    double sum[T * D] = { 0 }, square[T * D] = { 0 }, worst = 0;
+    for (int i = 0; i < T * D; i++)
+        q[i] = (real)sin(i), k[i] = (real)cos(3 * i), v[i] = (real)sin(5 * i + 1);
+    ops->attn((Act *)want, lse, (Act *)q, (Act *)k, (Act *)v, NULL, 1, T, 1, 1, D, 0);
+    for (uint64_t n = 0; n < TIMES; n++) {
+        const Drop d = { 0.3, 5, n };
+        ops->attn_drop((Act *)y, lse, (Act *)q, (Act *)k, (Act *)v, NULL, 1, T, 1, 1, D, 0, &d);
+        for (int i = 0; i < T * D; i++) {
+            sum[i] += (double)y[i] / TIMES;
+            square[i] += (double)y[i] * (double)y[i] / TIMES;
+        }
+    }
+    for (int i = 0; i < T * D; i++) {
+        double s = sqrt((square[i] - sum[i] * sum[i]) / TIMES);
+        worst = fmax(worst, fabs(sum[i] - (double)want[i]) / s);
+    }
+    ok(worst < 4.5, "dropout keeps the mean: off by at most %.1f standard errors", worst);
 }
 
 /* config.json there and back */
@@ -266,8 +332,14 @@ int main(void)
         check_cache(name[i], &c);
         check_documents(name[i], &c);
         check_json(name[i], &c);
+        c.llama.dropout = 0.3;
+        c.llama.attn_dropout = 0.2;
+        check_gradients("dropout", &c);
+        check_json("dropout", &c);
     }
-    Config c;
+    Config c = small(0, 1, 0);
+    check_dropout(&c);
+    check_dropout_mean();
     ok(llama_preset(&c, "tutorial") && config_params(&c, -1) == 28334592, "tutorial");
     check_json("tutorial", &c);
     ok(llama_preset(&c, "minimind") && config_params(&c, -1) == 63912192, "minimind");

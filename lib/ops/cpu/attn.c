@@ -17,6 +17,7 @@ typedef struct Head {
     const real *kv;
     int64_t k0, lq, lk, ll, p0;
     int rows, D, window;
+    const Drop *drop; uint64_t n0, T;       /* NULL: none; numbers: (n0 + query) T + key */
 } Head;
 INLINE Seen seen(const Head *h, int i, int64_t j0)
 {
@@ -63,6 +64,7 @@ static void soften(Fwd *f, const Head *h, int64_t j0)
             sum += e;
         }
         *(VecU *)(f->l + i * VL) = sum;
+        if (h->drop) drop_row(s, w, h->drop, (h->n0 + (uint64_t)i) * h->T + (uint64_t)j0);
     }
 }
 /* o = c o + s v, v [Dp/NR][BK][NR] */
@@ -131,6 +133,8 @@ static void attend_few(const Head *h, real *p)
             vstore(p + j, e, n - j);
             sum += vsum(vload(p + j, n - j));
         }
+        if (h->drop)
+            drop_row(p, (Seen){ 0, (int)n }, h->drop, (h->n0 + (uint64_t)i) * h->T + (uint64_t)lo);
         const real by = (real)(1 / sum);
         for (int d = 0; d < D; d += NR) {
             Vec a = { 0 }, b = { 0 };
@@ -150,6 +154,7 @@ static void attend_few(const Head *h, real *p)
 typedef struct Job {
     Act *y; real *lse; const Act *q, *k, *v; const int *pos, *doc;
     int T, M, H, K, D, window, few;
+    const Drop *drop;
     int64_t blocks, room;               /* blocks of keys packed for a row and head; a thread's work */
     real *packed, *work;
 } Job;
@@ -178,17 +183,21 @@ static void do_queries(const Job *a, int64_t b, int64_t head, int64_t t, const r
         a->q + qo, a->k + ko, a->v + ko, a->y + qo, a->lse ? a->lse + (b * a->T + t) * H + head : NULL,
         a->doc ? a->doc + b * a->T + t : NULL, packed, first_block(a, b) * BK,
         (int64_t)H * D, (int64_t)K * D, H, (a->pos ? a->pos[b] : 0) + t, (int)min64(step, a->T - t),
-        D, a->window,
+        D, a->window, a->drop,
+        a->drop ? ((a->drop->at + (uint64_t)b) * (uint64_t)H + (uint64_t)head) * (uint64_t)a->T + (uint64_t)t : 0,
+        (uint64_t)a->T,
     };
     if (a->few) attend_few(&h, a->work + thread_id() * a->room);
     else attend(&h, a->work + thread_id() * a->room);
 }
 /* Queries q [B,T,H,D] against k, v [B,M,K,D]; row b's first is at position pos[b] (NULL: 0) */
 static void attn_all(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *pos,
-                     const int *doc, int B, int T, int M, int H, int K, int D, int window)
+                     const int *doc, int B, int T, int M, int H, int K, int D, int window,
+                     const Drop *drop)
 {
     enum { AT_ONCE = 1 << 21 };         /* reals packed at a time, if that holds a row */
-    Job a = { y, lse, q, k, v, pos, doc, T, M, H, K, D, window, T <= FEW, 0, 0, NULL, NULL };
+    Job a = { y, lse, q, k, v, pos, doc, T, M, H, K, D, window, T <= FEW, drop, 0, 0,
+              NULL, NULL };
     const int64_t size = BK * pad(D);
     const int64_t keys = pos && window > 0 ? min64(M, (int64_t)window + T + BK) : M;
     a.blocks = a.few ? 0 : div_up(keys, BK) + (pos != NULL);
@@ -216,12 +225,17 @@ static void attn_all(Act *y, real *lse, const Act *q, const Act *k, const Act *v
 void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
                int T, int H, int K, int D, int window)
 {
-    attn_all(y, lse, q, k, v, NULL, doc, B, T, T, H, K, D, window);
+    attn_all(y, lse, q, k, v, NULL, doc, B, T, T, H, K, D, window, NULL);
+}
+void CPU(attn_drop)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
+                    int T, int H, int K, int D, int window, const Drop *d)
+{
+    attn_all(y, lse, q, k, v, NULL, doc, B, T, T, H, K, D, window, d);
 }
 void CPU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,
                   int M, int H, int K, int D, int window)
 {
-    attn_all(y, NULL, q, kc, vc, pos, NULL, B, T, M, H, K, D, window);
+    attn_all(y, NULL, q, kc, vc, pos, NULL, B, T, M, H, K, D, window, NULL);
 }
 void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M,
                  int K, int D)

@@ -65,6 +65,16 @@ INLINE void blank(real *s, Seen w, real with)
     for (int j = w.hi; j < BK; j++) s[j] = with;
 }
 
+/* Dropout of a query's row of scores, weights or their gradients s[BK], keys [w.lo, w.hi) of the block;
+ * first: the number of its first key. */
+INLINE void drop_row(real *s, Seen w, const Drop *d, uint64_t first)
+{
+    const uint32_t limit = drop_limit(d->p);
+    const real by = (real)(1 / (1 - d->p));
+    for (int j = w.lo; j < w.hi; j++)
+        s[j] *= drop_number(d->key, first + (uint64_t)j) >= limit ? by : 0;
+}
+
 /* s[MR][LDS], the panels of columns that w touches: rows a of n packed ones times columns b */
 INLINE void scores(real *s, const real *a, int n, const real *b, int64_t Dp, Seen w)
 {

@@ -15,6 +15,7 @@ typedef struct Grad {
     int B, T, H, K, D, window;
     int64_t parts, Tp, Dp;              /* padded: T to blocks of queries, D to panels */
     real *dot;                          /* [B,T,H] dy . y */
+    const Drop *drop;                   /* NULL: none. p is then dropped for dv, dy v^T for ds */
 } Grad;
 
 /* q, dy [H/K][Tp/BQ] packed blocks of rows, q scaled by log2(e) / sqrt(D); kr, kt, vt: the block of
@@ -72,6 +73,12 @@ INLINE Seen seen_by(const Grad *a, const Tile *x, int i)
 {
     return (Seen){ seen(a, x, i).lo, seen(a, x, last_of(i, x->rows)).hi };
 }
+/* Of the tile's i-th query: the number of its first key in the block. */
+INLINE uint64_t number_of(const Grad *a, const Tile *x, int i)
+{
+    const uint64_t n = (uint64_t)x->n, H = (uint64_t)a->H, T = (uint64_t)a->T, b = n / H / T;
+    return (((a->drop->at + b) * H + n % H) * T + (uint64_t)(x->t + i)) * T + (uint64_t)x->j0;
+}
 /* p and ds of the tile; 0 where a query does not see, or is none */
 static void grad_scores(const Grad *a, Bwd *f, const Tile *x, const real *q, const real *dy)
 {
@@ -87,12 +94,14 @@ static void grad_scores(const Grad *a, Bwd *f, const Tile *x, const real *q, con
         if (i < x->rows) w = seen(a, x, i);
         if (w.lo == w.hi) { memset(p, 0, BK * sizeof *p); memset(ds, 0, BK * sizeof *ds); continue; }
         if (w.lo > 0 || w.hi < BK) blank(p, w, -INFINITY), blank(ds, w, 0);
+        if (a->drop) drop_row(ds, w, a->drop, number_of(a, x, i));
         const real l = (real)(LOG2E * (double)a->lse[x->n + i * a->H]), d = a->dot[x->n + i * a->H];
         UNROLL for (int j = 0; j < BK; j += VL) {
             Vec e = vexp2(*(const VecU *)(p + j) - l);
             *(VecU *)(p + j) = e;
             *(VecU *)(ds + j) = e * (*(const VecU *)(ds + j) - d);
         }
+        if (a->drop) drop_row(p, w, a->drop, number_of(a, x, i));
     }
 }
 /* d[BKP][Dp] += p^T x, x packed rows of the tile's queries */
@@ -202,11 +211,12 @@ static void dots(real *dot, const Act *x, const Act *y, int64_t N, int D)
     }
 }
 
-void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
-                   const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
-                   int K, int D, int window)
+void CPU(attn_drop_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                        const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
+                        int K, int D, int window, const Drop *drop)
 {
-    Grad a = { dq, dk, dv, dy, q, k, v, lse, doc, B, T, H, K, D, window, 1, 0, 0, NULL };
+    Grad a = { dq, dk, dv, dy, q, k, v, lse, doc, B, T, H, K, D, window, 1, 0, 0, NULL,
+               drop };
     const int64_t heads = (int64_t)B * K, N = (int64_t)B * T * H;
     a.Tp = div_up(T, BQ) * BQ;
     a.Dp = pad(D);
@@ -230,4 +240,10 @@ void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const
         const int64_t h = i / blocks, t = i % blocks * BQ;
         finish_queries(&a, h / K, h % K, t, min64(BQ, T - t), sums + h * a.parts * all);
     }
+}
+void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                   const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
+                   int K, int D, int window)
+{
+    CPU(attn_drop_bwd)(dq, dk, dv, dy, y, lse, q, k, v, doc, B, T, H, K, D, window, NULL);
 }

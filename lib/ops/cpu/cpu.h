@@ -148,6 +148,12 @@ void CPU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, cons
 void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
                    const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
                    int K, int D, int window);
+void CPU(dropout)(Act *y, const Act *x, int64_t n, const Drop *d, int beta);
+void CPU(attn_drop)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
+                    int T, int H, int K, int D, int window, const Drop *d);
+void CPU(attn_drop_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                        const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
+                        int K, int D, int window, const Drop *d);
 void CPU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M,
                  int K, int D);
 void CPU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,

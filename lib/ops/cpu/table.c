@@ -31,6 +31,7 @@ const Ops *CPU(ops)(void)
         .vgate = CPU(vgate), .vgate_bwd = CPU(vgate_bwd),
         .rope = CPU(rope), .rope_bwd = CPU(rope_bwd),
         .attn = CPU(attn), .attn_bwd = CPU(attn_bwd),
+        .dropout = CPU(dropout), .attn_drop = CPU(attn_drop), .attn_drop_bwd = CPU(attn_drop_bwd),
         .kv_put = CPU(kv_put), .attn_kv = CPU(attn_kv),
         .relu2 = CPU(relu2), .relu2_bwd = CPU(relu2_bwd), .add = CPU(add),
         .swiglu = CPU(swiglu), .swiglu_bwd = CPU(swiglu_bwd),
