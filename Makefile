@@ -68,7 +68,7 @@ have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /u
 # The tests run CUDA's kernels on the CPU; a C++ compiler is all they need.
 have_cxx    := $(if $(BUILDS_NOTHING),,$(shell echo 'int main() { return 0; }' | $(CXX) -std=c++17 -x c++ - -o /dev/null 2>/dev/null && echo yes))
 
-BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
+BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
 PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)$(if $(have_curl), libcurl)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
 ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_cuda), -DHAVE_CUDA) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
@@ -153,7 +153,7 @@ endef
 $(foreach t,$(TIERS),$(eval $(call tier,$(t))))
 
 # ---- CUDA, and the same files for the emulator, which tests/cuda links before the library
-$(BUILD)/lib/ops/cuda/%.fp32.o $(BUILD)/lib/ops/cuda/%.bf16.o $(BUILD)/lib/ops/cuda/%.o: ALL_CFLAGS += -I$(CUDA_HOME)/include
+$(BUILD)/lib/ops/cuda/%.fp32.o $(BUILD)/lib/ops/cuda/%.bf16.o $(BUILD)/lib/ops/cuda/%.o: ALL_CFLAGS += -isystem $(CUDA_HOME)/include
 cuflag = $(if $(findstring .bf16.o,$@),-DACT_BF16)
 # attention: exp2f in one instruction
 $(BUILD)/lib/ops/cuda/attn%.o: NVFLAGS += -ftz=true
@@ -179,7 +179,7 @@ $(BUILD)/nvflags: FORCE
 
 EMUFLAGS  = -std=c++17 -D_GNU_SOURCE -Ilib -Itests/emulator -Wall -Wextra -Wshadow -Wno-unused-function \
             -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
-EMUOBJ   := $(call cuda_objects,$(BUILD)/emu) $(patsubst %,$(BUILD)/emu/%.o,$(wildcard tests/emulator/*.cpp tests/emulator/*.c)) \
+EMUOBJ   := $(filter-out %/gemm.c.o,$(call cuda_objects,$(BUILD)/emu)) $(patsubst %,$(BUILD)/emu/%.o,$(wildcard tests/emulator/*.cpp tests/emulator/*.c)) \
             $(BUILD)/emu/lib/ops/ops.c.o
 LIBEMU   := $(BUILD)/emu/libemu.a
 $(BUILD)/emu/tests/emulator/%.cpp.o: tests/emulator/%.cpp $(BUILD)/flags

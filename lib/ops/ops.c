@@ -84,17 +84,54 @@ void ops_begin(char **argv)
 
 const Ops *ops_cpu(int threads) { return open_cpu("fp32", threads); }
 
+#if defined HAVE_CUDA && !defined REAL_F64
+const Ops *cuda_ops_fp32(void), *cuda_ops_bf16(void);
+int cuda_devices(const char **why);
+void cuda_start(int device);
+
+static const Ops *open_cuda(int device, const char *dtype, int threads)
+{
+    set_threads(threads);               /* of what the host does */
+    cuda_start(device);
+    return strcmp(dtype, "fp32") ? cuda_ops_bf16() : cuda_ops_fp32();
+}
+static int is_cuda_here(void) { return cuda_devices(NULL) > 0; }
+static const Ops *must_cuda(const char *name, long device, const char *dtype, int threads)
+{
+    const char *why;
+    int n = cuda_devices(&why);
+    if (n == 0) die("--device %s: no device can be used: %s", name, why);
+    if (device >= n) die("--device %s: %d here, the first is cuda:0", name, n);
+    return open_cuda((int)device, dtype, threads);
+}
+#else
+static const Ops *open_cuda(int device, const char *dtype, int threads)
+{
+    (void)device;
+    return open_cpu(dtype, threads);
+}
+static int is_cuda_here(void) { return 0; }
+static const Ops *must_cuda(const char *name, long device, const char *dtype, int threads)
+{
+    (void)device; (void)dtype; (void)threads;
+    die("--device %s: built without CUDA", name);
+}
+#endif
+
 const Ops *ops_open(const char *device, const char *dtype, int threads)
 {
     if (strcmp(dtype, "auto") != 0 && strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
         die_usage("--dtype: '%s' is none of auto, fp32, bf16", dtype);
-    if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return open_cpu(dtype, threads);
+    if (strcmp(device, "cpu") == 0) return open_cpu(dtype, threads);
+    if (strcmp(device, "auto") == 0)
+        return is_cuda_here() ? open_cuda(0, dtype, threads) : open_cpu(dtype, threads);
     if (strncmp(device, "cuda", 4) == 0 && (!device[4] || device[4] == ':')) {
         char *end = NULL;
+        long n = 0;
         if (device[4] &&
-            (device[5] < '0' || device[5] > '9' || (strtol(device + 5, &end, 10), *end)))
+            (device[5] < '0' || device[5] > '9' || (n = strtol(device + 5, &end, 10), *end)))
             die_usage("--device: '%s': expected a number after cuda:", device);
-        die("--device %s: built without CUDA", device);
+        return must_cuda(device, n, dtype, threads);
     }
     die_usage("--device: '%s' is none of auto, cpu, cuda, cuda:N", device);
 }

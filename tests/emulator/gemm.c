@@ -1,5 +1,5 @@
 /* gemm.c -- the twin of lib/ops/cuda/gemm.c for tests: plain loops, sums in floats. */
-#include "cuda_runtime_api.h"
+#include "ops/cuda/cuda.h"
 #include "ops/cuda/gemm.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -56,6 +56,7 @@ static void one(const CudaGemm *g, int64_t i)
 }
 void cuda_gemm(const CudaGemm *g)
 {
+    cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK);    /* as the other one does */
     cuemu_access(1);
     for (int64_t i = 0; i < g->batch; i++) one(g, i);
     cuemu_access(0);

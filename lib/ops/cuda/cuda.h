@@ -33,6 +33,7 @@ enum { SLOT_PARTS, SLOT_OP, SLOT_SORT, SLOT_ATTN, SLOT_GEMM, SLOT_COUNT };
 void *cuda_scratch(int slot, size_t bytes);
 extern cudaStream_t cuda_stream;
 int cuda_sm_count(void);
+int cuda_devices(const char **why);     /* how many there are; if none, why */
 void cuda_start(int device);            /* dies if it cannot be used */
 void cuda_check(cudaError_t e, const char *what);
 void cuda_before(const void *kernel, size_t smem);      /* of a launch: see cu.h */

@@ -17,6 +17,7 @@ typedef struct CudaGemm {
     int bf16_in, bf16_out;              /* a and b, y and d are bfloat16, else fp32 */
     float alpha, beta;
 } CudaGemm;
+enum { CUDA_GEMM_WORK = 32 << 20 };      /* bytes of scratch it takes, once */
 void cuda_gemm(const CudaGemm *g);
 #ifdef __cplusplus
 }

@@ -15,10 +15,22 @@ void cuda_check(cudaError_t e, const char *what)
 }
 #define CHECK(call) cuda_check(call, #call)
 
+int cuda_devices(const char **why)
+{
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (why) *why = cudaGetErrorString(e);
+    return e == cudaSuccess ? n : 0;
+}
 void cuda_start(int device)
 {
+    int major, minor;
     CHECK(cudaSetDevice(device));
     CHECK(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, device));
+    CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    if (major < 8)
+        die("cuda:%d has compute capability %d.%d: at least 8.0 is needed", device, major, minor);
     if (!cuda_stream) CHECK(cudaStreamCreateWithFlags(&cuda_stream, cudaStreamNonBlocking));
 }
 int cuda_sm_count(void) { return sm_count; }
