@@ -2,7 +2,7 @@
  *
  * A block is filled with NaN (0xff) and followed by a gap of the same; what is read past the end is
  * NaN, and what is written there is found by cuemu_damaged(). A freed block serves the next of its
- * size. With CUEMU_PROTECT in the environment the arena is out of reach except inside kernels, copies
+ * size. With CUEMU_PROTECT in the environment, or after cuemu_protect(1), the arena is out of reach except inside kernels, copies
  * and products, and kernels take no pointers from outside it. */
 #include "cuemu.h"
 #include <map>
@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace {
-const size_t GAP = 256, ARENA = (size_t)1 << 40, PAGE = 4096;
+const size_t GAP = 256, LARGE = 16 << 20, ARENA = (size_t)1 << 40, PAGE = 4096;
 struct Range { size_t at, bytes; };
 char *arena;
 size_t used, open_to, limit = ARENA;
@@ -27,6 +27,12 @@ bool gap_whole(size_t at, size_t bytes)
     for (size_t i = at + bytes; i < at + rounded(bytes) + GAP; i++)
         if ((unsigned char)arena[i] != 0xff) return false;
     return true;
+}
+/* NaN; of large blocks, which are workspace of libraries in tests, only the end */
+void fill(size_t at, size_t n)
+{
+    size_t from = n > LARGE ? n - PAGE : 0;
+    memset(arena + at + from, 0xff, n - from);
 }
 /* lets more of the arena be used */
 void extend(size_t to)
@@ -109,7 +115,7 @@ cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t)
         used += n + GAP;
         extend(used);
     }
-    memset(arena + at, 0xff, n + GAP);
+    fill(at, n + GAP);
     live[at] = bytes;
     counts.now += bytes;
     if (counts.now > counts.peak) counts.peak = counts.now;
@@ -125,7 +131,7 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t)
     if (it == live.end()) cuemu::fail("free of %p, which is no block", p);
     cuemu_access(1);
     damaged += !gap_whole(at, it->second);
-    memset(p, 0xff, rounded(it->second));       /* what is used after this is NaN */
+    fill(at, rounded(it->second));              /* what is used after this is NaN */
     cuemu_access(0);
     counts.now -= it->second;
     spare[rounded(it->second)].push_back(at);
@@ -159,6 +165,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 CuemuMemory cuemu_memory(void) { return counts; }
 void cuemu_memory_limit(size_t bytes) { limit = bytes; }
+void cuemu_protect(int on)
+{
+    if (!on == !protect) return;
+    protect = on;
+    depth = 0;
+    if (arena && mprotect(arena, open_to, on ? PROT_NONE : PROT_READ | PROT_WRITE))
+        cuemu::fail("mprotect");
+}
 int cuemu_damaged(void)
 {
     int n = damaged;

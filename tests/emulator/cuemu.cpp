@@ -35,10 +35,11 @@ asm(".text\n.globl cuemu_switch\n.type cuemu_switch, @function\ncuemu_switch:\n"
     " mov %rsp, (%rdi)\n mov %rsi, %rsp\n"
     " pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n"
     ".size cuemu_switch, . - cuemu_switch\n");
-/* A stack as if it had called cuemu_switch from entry; aligned as at a function's start. */
-static void *fresh(char *stack, void (*entry)())
+/* A stack as if it had called cuemu_switch from entry; aligned as at a function's start, and not all
+ * of them at the same place of a page, which would be the same few lines of the cache. */
+static void *fresh(char *stack, int i, void (*entry)())
 {
-    void **sp = (void **)(void *)(stack + STACK - 64);
+    void **sp = (void **)(void *)(stack + STACK - 64 - i % 56 * 64);
     *--sp = NULL;
     *--sp = (void *)entry;
     return sp - 6;
@@ -50,7 +51,7 @@ static void cuemu_switch(void **save, void *to)
     *save = &here;
     swapcontext(&here, (ucontext_t *)to);
 }
-static void *fresh(char *stack, void (*entry)())
+static void *fresh(char *stack, int, void (*entry)())
 {
     ucontext_t *c = (ucontext_t *)(void *)stack;
     getcontext(c);
@@ -127,6 +128,7 @@ void *shared(const void *site, size_t bytes)
 struct Room {
     Block b;
     char *stack;
+    Copy *copy;
     int threads;
 };
 static thread_local Room room;
@@ -142,11 +144,13 @@ static void room_for(int threads)
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     room.b.fiber = (Fiber *)malloc(sizeof(Fiber) * (size_t)threads);
     room.b.warp = (Warp *)malloc(sizeof(Warp) * (size_t)(threads / LANES));
+    free(room.copy);
+    room.copy = (Copy *)malloc(sizeof(Copy) * COPIES * (size_t)threads);
     if (!room.b.stat) {
         room.b.stat = (unsigned char *)aligned_alloc(128, STATIC_SHARED);
         room.b.dyn = (unsigned char *)aligned_alloc(128, DYNAMIC_SHARED);
     }
-    if (room.stack == MAP_FAILED || !room.b.fiber || !room.b.warp || !room.b.stat || !room.b.dyn)
+    if (room.stack == MAP_FAILED || !room.copy || !room.b.fiber || !room.b.warp || !room.b.stat || !room.b.dyn)
         fail("out of memory");
 }
 static void block_start(Block *b, size_t smem)
@@ -168,7 +172,8 @@ static void block_start(Block *b, size_t smem)
         f->warp = i / LANES;
         f->state = RUN;
         f->copies = f->group = 0;
-        f->sp = fresh(room.stack + (size_t)i * STACK, entry);
+        f->copy = room.copy + (size_t)i * COPIES;
+        f->sp = fresh(room.stack + (size_t)i * STACK, i, entry);
     }
 }
 /* runs a warp until none of its lanes can go on; did any? */

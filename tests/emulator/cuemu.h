@@ -55,7 +55,7 @@ struct Fiber {
     void *sp;
     dim3 tid;
     int lane, warp, state, copies, group;
-    Copy copy[COPIES];
+    Copy *copy;                         /* [COPIES] */
 };
 /* Slots are double-buffered: a lane that runs ahead to the next operation leaves those of this one. */
 struct Warp {
