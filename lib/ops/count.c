@@ -17,11 +17,25 @@ static size_t used, range_size;
 static Ops table;
 enum { REAL = sizeof(real) };
 
-/* `elements` Acts and what else in bytes */
-static void moved(double elements, double others)
+/* `elements` Acts and what else in bytes. Last in each operation: products that were counted and not
+ * told of yet are its own. */
+#define moved(elements, others) moved_by(__func__ + 2, elements, others)
+static void moved_by(const char *op, double elements, double others)
 {
+    const double bytes = elements * (double)table.act_size + others;
+    double flops = c->flops_fwd + c->flops_bwd + c->flops_opt;
+    OpsCountOf *of = c->by, *mine = NULL;
+    for (; of->op; of++) {
+        flops -= of->flops;
+        if (strcmp(of->op, op) == 0) mine = of;
+    }
+    if (!mine) mine = of;
+    mine->op = op;
+    mine->flops += flops;
+    mine->bytes += bytes;
+    mine->calls++;
     c->calls++;
-    c->bytes += elements * (double)table.act_size + others;
+    c->bytes += bytes;
 }
 static double mul3(int a, int b, int d) { return (double)a * b * d; }
 
@@ -68,10 +82,12 @@ static void n_uncast(real *y, const Act *x, int64_t n)
 }
 
 /* acts, reals: elements read and written */
-static void product(double *flops, int N, int C, int O, double acts, double reals)
+#define product(...) product_by(__func__ + 2, __VA_ARGS__)
+static void product_by(const char *op, double *flops, int N, int C, int O, double acts,
+                       double reals)
 {
     *flops += 2 * mul3(N, C, O);
-    moved(acts, REAL * reals);
+    moved_by(op, acts, REAL * reals);
 }
 static void n_linear(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {

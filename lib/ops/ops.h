@@ -210,12 +210,15 @@ const Ops *ops_reference(const Ops *ops, const char *device, int threads);
 
 /* A back-end that computes nothing: alloc gives out addresses that must not be read, the rest
  * adds up. */
+typedef struct OpsCountOf { const char *op; double flops, bytes; int64_t calls; } OpsCountOf;
 typedef struct OpsCount {
     double flops_fwd, flops_bwd, flops_opt; /* products, attention; multiply and add are 1 each */
     double bytes;                               /* read and written by all operations */
     size_t mem, mem_peak;                       /* allocated now, at most */
     size_t scratch;                             /* what the CPU's attention packs at once, beside that */
     int64_t calls;
+    OpsCountOf by[64];                          /* the same by operation, in the order of the first
+                                                 * calls; the unused have op NULL */
 } OpsCount;
 const Ops *ops_count(OpsCount *c, const char *dtype);   /* c must outlive its use; one at a time */
 

@@ -3,11 +3,14 @@
  * least is taken from the count back-end; roof = the time of that at the roofs over the time it
  * took.
  *
- *     ops [-j THREADS] [-t SECONDS] [--dtype fp32|bf16] [--json] [NAME ...]
+ *     ops [-j THREADS] [-t SECONDS] [--dtype fp32|bf16] [--json] [--depth N] [--rows N] [NAME ...]
+ *     ops -d cuda [--peak TFLOPS] [--bandwidth GBYTES] ...
+ *     ops --plan --peak TFLOPS --bandwidth GBYTES ...
  *
  * Only operations whose name begins with a NAME. --json: an object a line; the first gives the
  * roofs, the others an operation each. bf16 is multiplied as fp32 where the processor has no
- * instruction for it, and the roof is that of fp32 there.
+ * instruction for it, and the roof is that of fp32 there. On a GPU the roofs that are not given
+ * are a large product and a copy. --plan runs nothing: the times are those at the roofs.
  */
 #include "base/err.h"
 #include "base/opt.h"
@@ -89,13 +92,27 @@ static double bytes_roof(int threads)
     return best;
 }
 
-/* ---- what is measured: a row of a training step of the depth-12 model, 2048 tokens */
-enum { N = 2048, C = 768, F = 3072, H = 6, HD = 128, V = 32768, CHUNK = 256, M = 2048 };
+/* ---- what is measured: a training step of the depth-12 model, a row of 2048 tokens, or of another
+ * depth and of more rows */
+enum { HD = 128, V = 32768, M = 2048 };
+static int B = 1, N = 2048, C = 768, F = 3072, H = 6, CHUNK = 256;
+static int64_t BIG = 26 << 20;          /* elements of each array */
 typedef struct Mem {
     real *x, *y, *z, *g;
     int *i;
-} Mem; /* each BIG elements; i: tokens, and 0 */
-enum { BIG = 26 << 20 };
+} Mem; /* i: tokens, and 0 */
+static void set_shape(int depth, int rows)
+{
+    B = rows;
+    N = rows * M;
+    H = (depth + 1) / 2;
+    C = H * HD;
+    F = 4 * C;
+    CHUNK = rows == 1 ? 256 : 2048;
+    const int64_t most[] = { (int64_t)N * F, (int64_t)V * C, (int64_t)CHUNK * V };
+    for (int i = 0; i < 3; i++)
+        if (BIG < most[i]) BIG = most[i];
+}
 #define A(p) ((Act *)(void *)(p))
 
 #define CASE(fn, ...) static void fn(const Ops *o, Mem *m) { (void)m; __VA_ARGS__; }
@@ -114,8 +131,8 @@ CASE(emb, o->embed(A(m->y), A(m->x), m->i, N, C))
 CASE(emb_bwd, o->embed_bwd(m->y, A(m->x), m->i, N, C, V))
 CASE(rms, o->rmsnorm(A(m->y), m->z, A(m->x), N, C, (real)1e-6))
 CASE(rms_bwd, o->rmsnorm_bwd(A(m->y), A(m->x), A(m->g), m->z, N, C))
-CASE(smear, o->smear(A(m->y), A(m->x), NULL, NULL, NULL, m->z, m->z, 1, N, C, 24))
-CASE(smear_bwd, o->smear_bwd(A(m->y), m->g, m->g, A(m->x), A(m->z), NULL, m->z, m->z, 1, N, C,
+CASE(smear, o->smear(A(m->y), A(m->x), NULL, NULL, NULL, m->z, m->z, B, M, C, 24))
+CASE(smear_bwd, o->smear_bwd(A(m->y), m->g, m->g, A(m->x), A(m->z), NULL, m->z, m->z, B, M, C,
                              24))
 CASE(mix, o->mix(A(m->y), A(m->x), m->g, A(m->z), m->g, 1, (int64_t)N * C))
 CASE(mix_bwd, o->mix_bwd(A(m->y), m->g, A(m->z), m->g, A(m->x), A(m->x), m->z, A(m->x), m->z, 1,
@@ -123,16 +140,16 @@ CASE(mix_bwd, o->mix_bwd(A(m->y), m->g, A(m->z), m->g, A(m->x), A(m->x), m->z, A
 CASE(vgate, o->vgate(A(m->y), A(m->x), A(m->z), m->i, A(m->x), m->g, N, C, H, HD, 12))
 CASE(vgate_bwd, o->vgate_bwd(A(m->y), m->z, A(m->y), m->g, A(m->x), A(m->x), m->i, A(m->x), m->x, N,
                              C, H, HD, 12, V))
-CASE(rope, o->rope(A(m->y), m->g, A(m->x), m->z, NULL, NULL, 1, N, H, HD, 1, (real)1.2,
+CASE(rope, o->rope(A(m->y), m->g, A(m->x), m->z, NULL, NULL, B, M, H, HD, 1, (real)1.2,
                    (real)1e-6))
-CASE(rope_bwd, o->rope_bwd(A(m->y), A(m->x), A(m->x), m->x, m->z, NULL, 1, N, H, HD, 1,
+CASE(rope_bwd, o->rope_bwd(A(m->y), A(m->x), A(m->x), m->x, m->z, NULL, B, M, H, HD, 1,
                            (real)1.2, 1))
-CASE(attn, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 0))
-CASE(attn_win, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 512))
-CASE(attn_bwd, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x), m->g,
-                           A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 0))
-CASE(attn_bwd_win, o->attn_bwd(A(m->y), A(m->y + N * C), A(m->y + 2 * N * C), A(m->x), A(m->x),
-                               m->g, A(m->x), A(m->x), A(m->z), NULL, 1, N, H, H, HD, 512))
+CASE(attn, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, B, M, H, H, HD, 0))
+CASE(attn_win, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, B, M, H, H, HD, 512))
+CASE(attn_bwd, o->attn_bwd(A(m->y), A(m->y + (int64_t)N * C), A(m->y + 2 * (int64_t)N * C), A(m->x), A(m->x), m->g,
+                           A(m->x), A(m->x), A(m->z), NULL, B, M, H, H, HD, 0))
+CASE(attn_bwd_win, o->attn_bwd(A(m->y), A(m->y + (int64_t)N * C), A(m->y + 2 * (int64_t)N * C), A(m->x), A(m->x),
+                               m->g, A(m->x), A(m->x), A(m->z), NULL, B, M, H, H, HD, 512))
 CASE(decode, o->attn_kv(A(m->y), A(m->x), A(m->x), A(m->z), m->i + N, 4, 1, M, H, H, HD, 0))
 CASE(relu2, o->relu2(A(m->y), A(m->x), (int64_t)N * F))
 CASE(relu2_bwd, o->relu2_bwd(A(m->y), A(m->x), A(m->z), (int64_t)N * F, 1))
@@ -149,51 +166,71 @@ CASE(sumsq, o->sumsq((double *)(void *)m->g, m->x, BIG))
 CASE(scale, o->scale(m->x, 1, BIG))
 CASE(zero, o->zero(m->y, (size_t)BIG * sizeof(real)))
 
+/* of a shape the capitals stand for their numbers: Q CHUNK, D HD, A BIG */
 static const struct { const char *name, *shape; void (*run)(const Ops *, Mem *);
 } cases[] = {
-    { "linear", "2048 768 768", lin_qkv },
-    { "linear", "2048 768 3072", lin_fc },
-    { "linear", "2048 3072 768, adds", lin_proj },
-    { "linear", "256 768 32768", lin_head },
+    { "linear", "N C C", lin_qkv },
+    { "linear", "N C F", lin_fc },
+    { "linear", "N F C, adds", lin_proj },
+    { "linear", "Q C V", lin_head },
     { "linear", "64 256 256", lin_small },
-    { "linear", "1 768 32768", lin_one },
-    { "linear", "4 768 32768", lin_four },
-    { "linear_dx", "2048 768 3072", lin_dx },
-    { "linear_dx", "256 768 32768", lin_head_dx },
-    { "linear_dw", "2048 768 3072", lin_dw },
-    { "linear_dw", "256 768 32768", lin_head_dw },
-    { "attn", "2048 6x128", attn },
-    { "attn", "2048 6x128, window 512", attn_win },
-    { "attn_bwd", "2048 6x128", attn_bwd },
-    { "attn_bwd", "2048 6x128, window 512", attn_bwd_win },
-    { "attn_kv", "4 rows, 1 on 2048, 6x128", decode },
-    { "muon", "4 of 768 768", muon_sq },
-    { "muon", "2 of 3072 768", muon_fc },
-    { "muon", "2 of 768 3072", muon_proj },
-    { "muon", "6 of 6 12", muon_gate },
-    { "adamw", "26 M", adamw },
-    { "sumsq", "26 M", sumsq },
-    { "scale", "26 M", scale },
-    { "zero", "26 M", zero },
-    { "xent", "256 32768", xent },
-    { "xent", "256 32768, loss only", xent_eval },
-    { "logits", "256 32768", logits },
-    { "embed", "2048 768", emb },
-    { "embed_bwd", "2048 768", emb_bwd },
-    { "rmsnorm", "2048 768", rms },
-    { "rmsnorm_bwd", "2048 768", rms_bwd },
-    { "smear", "2048 768", smear },
-    { "smear_bwd", "2048 768", smear_bwd },
-    { "mix", "2048 768", mix },
-    { "mix_bwd", "2048 768", mix_bwd },
-    { "vgate", "2048 6x128", vgate },
-    { "vgate_bwd", "2048 6x128", vgate_bwd },
-    { "rope", "2048 6x128", rope },
-    { "rope_bwd", "2048 6x128", rope_bwd },
-    { "relu2", "2048 3072", relu2 },
-    { "relu2_bwd", "2048 3072", relu2_bwd },
-    { "add", "2048 768", add },
+    { "linear", "1 C V", lin_one },
+    { "linear", "4 C V", lin_four },
+    { "linear_dx", "N C F", lin_dx },
+    { "linear_dx", "Q C V", lin_head_dx },
+    { "linear_dw", "N C F", lin_dw },
+    { "linear_dw", "Q C V", lin_head_dw },
+    { "attn", "N HxD", attn },
+    { "attn", "N HxD, window 512", attn_win },
+    { "attn_bwd", "N HxD", attn_bwd },
+    { "attn_bwd", "N HxD, window 512", attn_bwd_win },
+    { "attn_kv", "4 rows, 1 on M, HxD", decode },
+    { "muon", "4 of C C", muon_sq },
+    { "muon", "2 of F C", muon_fc },
+    { "muon", "2 of C F", muon_proj },
+    { "muon", "6 of H 12", muon_gate },
+    { "adamw", "A", adamw },
+    { "sumsq", "A", sumsq },
+    { "scale", "A", scale },
+    { "zero", "A", zero },
+    { "xent", "Q V", xent },
+    { "xent", "Q V, loss only", xent_eval },
+    { "logits", "Q V", logits },
+    { "embed", "N C", emb },
+    { "embed_bwd", "N C", emb_bwd },
+    { "rmsnorm", "N C", rms },
+    { "rmsnorm_bwd", "N C", rms_bwd },
+    { "smear", "N C", smear },
+    { "smear_bwd", "N C", smear_bwd },
+    { "mix", "N C", mix },
+    { "mix_bwd", "N C", mix_bwd },
+    { "vgate", "N HxD", vgate },
+    { "vgate_bwd", "N HxD", vgate_bwd },
+    { "rope", "N HxD", rope },
+    { "rope_bwd", "N HxD", rope_bwd },
+    { "relu2", "N F", relu2 },
+    { "relu2_bwd", "N F", relu2_bwd },
+    { "add", "N C", add },
 };
+
+static const char *shape_text(const char *shape)
+{
+    static char s[80];
+    const struct { char name; int64_t n; } letters[] = {
+        { 'N', N }, { 'C', C }, { 'F', F }, { 'H', H }, { 'D', HD }, { 'V', V }, { 'M', M },
+        { 'Q', CHUNK }, { 'A', BIG },
+    };
+    size_t at = 0;
+    for (; *shape && at + 24 < sizeof s; shape++) {
+        int64_t n = -1;
+        for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+            if (*shape == letters[i].name) n = letters[i].n;
+        if (n < 0) s[at++] = *shape;
+        else at += (size_t)snprintf(s + at, 24, "%lld", (long long)n);
+    }
+    s[at] = 0;
+    return s;
+}
 
 static void fill(const Ops *o, real *to, unsigned seed)
 {
@@ -219,24 +256,30 @@ static Mem prepare(const Ops *o)
         *all[k] = o->alloc((size_t)BIG * sizeof(real));
         if (strcmp(o->name, "count") != 0) fill(o, *all[k], (unsigned)k + 1);
     }
-    int *tok = xmalloc((N + 4) * sizeof *tok);
+    int *tok = xmalloc(((size_t)N + 4) * sizeof *tok);
     for (int i = 0; i < N + 4; i++)
         tok[i] = i < N ? (int)((unsigned)i * 2654435761u >> 17) % V : M - 1;
-    m.i = o->alloc((N + 4) * sizeof *m.i);
-    o->put(m.i, tok, (N + 4) * sizeof *tok);
+    m.i = o->alloc(((size_t)N + 4) * sizeof *m.i);
+    o->put(m.i, tok, ((size_t)N + 4) * sizeof *tok);
     free(tok);
     return m;
 }
+static double time_of(const Ops *o, Mem *m, void (*run)(const Ops *, Mem *), int times)
+{
+    double t0 = now_seconds();
+    for (int i = 0; i < times; i++) run(o, m);
+    o->sync();
+    return (now_seconds() - t0) / times;
+}
+/* times: a GPU is given enough to do that waiting for it does not count */
 static double best_time(const Ops *o, Mem *m, void (*run)(const Ops *, Mem *))
 {
-    double best = 1e300, begin = now_seconds();
-    do {
-        double t0 = now_seconds();
-        run(o, m);
-        o->sync();
-        double t = now_seconds() - t0;
+    double best = time_of(o, m, run, 1), begin = now_seconds();
+    const int times = strncmp(o->name, "cuda", 4) != 0 || best > 1e-2 ? 1 : 20;
+    while (now_seconds() - begin < seconds) {
+        const double t = time_of(o, m, run, times);
         if (t < best) best = t;
-    } while (now_seconds() - begin < seconds);
+    }
     return best;
 }
 static int wanted(const char *name, char **names, int n)
@@ -273,36 +316,68 @@ static Roof roofs(const Ops *o, int json)
     return r;
 }
 
+/* of a GPU: a large product, and a copy, which reads and writes */
+static void big_product(const Ops *o, Mem *m)
+{
+    o->linear(A(m->y), A(m->x), A(m->z), 4096, 4096, 4096, 0);
+}
+static void big_copy(const Ops *o, Mem *m) { o->copy(m->y, m->x, (size_t)BIG * sizeof(real)); }
+static Roof device_roofs(const Ops *o, Mem *m, double peak, double bandwidth, int json)
+{
+    Roof r = { peak * 1e12, bandwidth * 1e9 };
+    if (!peak) r.flops = 2 * 4096. * 4096 * 4096 / best_time(o, m, big_product);
+    if (!bandwidth) r.bytes = 2. * (double)BIG * sizeof(real) / best_time(o, m, big_copy);
+    if (json)
+        printf("{\"tier\": \"%s\", \"dtype\": \"%s\", \"gflops\": %.0f, \"gbytes\": %.0f}\n", o->name,
+               o->dtype, r.flops / 1e9, r.bytes / 1e9);
+    else
+        printf("%s %s: %.0f TFLOP/s, memory %.0f GB/s\n%-12s %-26s %10s %9s %8s %6s\n", o->name,
+               o->dtype, r.flops / 1e12, r.bytes / 1e9, "operation", "shape", "us", "GFLOP/s", "GB/s",
+               "roof");
+    return r;
+}
+
 int main(int argc, char **argv)
 {
-    int threads = 0;
-    bool json = false;
-    const char *dtype = "fp32";
+    int threads = 0, depth = 12, rows = 1;
+    double peak = 0, bandwidth = 0;
+    bool json = false, plan = false;
+    const char *dtype = "fp32", *device = "cpu";
     const Opt opts[] = {
         OPT_INT('j', "threads", &threads, "N", 0, INT_MAX, "threads (0: all)"),
         OPT_FLOAT('t', "time", &seconds, "SECONDS", 0, 60, "how long to repeat each operation"),
         OPT_STR(0, "dtype", &dtype, "TYPE", "activations: fp32 or bf16"),
+        OPT_STR('d', "device", &device, "NAME", "cpu, cuda or cuda:N"),
+        OPT_INT(0, "depth", &depth, "N", 1, 128, "of the model"),
+        OPT_INT(0, "rows", &rows, "N", 1, 64, "of 2048 tokens"),
+        OPT_FLOAT(0, "peak", &peak, "TFLOPS", 0, 1e6, "the roof of products (0: measured)"),
+        OPT_FLOAT(0, "bandwidth", &bandwidth, "GBYTES", 0, 1e6, "that of memory, a second (0: measured)"),
+        OPT_FLAG(0, "plan", &plan, "run nothing: the times at the roofs"),
         OPT_FLAG(0, "json", &json, "an object a line"),
         OPT_END
     };
     int names = opt_parse(argc, argv, "[options] [NAME ...]",
                           "Speed of the operations against the machine's roofs.", opts);
-    const Ops *o = ops_open("cpu", dtype, threads);
+    if (plan && !(peak > 0 && bandwidth > 0)) die_usage("--plan needs --peak and --bandwidth");
+    set_shape(depth, rows);
     OpsCount sum = { 0 };
-    const Ops *count = ops_count(&sum, dtype);
-    Roof roof = roofs(o, json);
-    Mem m = prepare(o), none = prepare(count);
+    const Ops *count = ops_count(&sum, dtype), *o = plan ? count : ops_open(device, dtype, threads);
+    const bool cpu = strncmp(o->name, "cpu", 3) == 0;
+    Roof roof = cpu ? roofs(o, json) : (Roof){ 0 };
+    Mem none = prepare(count), m = plan ? none : prepare(o);
+    if (!cpu) roof = device_roofs(o, &m, peak, bandwidth, json);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!wanted(cases[i].name, argv, names)) continue;
         memset(&sum, 0, sizeof sum);
         cases[i].run(count, &none);
-        double flops = sum.flops_fwd + sum.flops_bwd + sum.flops_opt,
-               t = best_time(o, &m, cases[i].run),
-               least = fmax(flops / roof.flops, sum.bytes / roof.bytes);
+        const double flops = sum.flops_fwd + sum.flops_bwd + sum.flops_opt, bytes = sum.bytes,
+                     least = fmax(flops / roof.flops, bytes / roof.bytes),
+                     t = plan ? least : best_time(o, &m, cases[i].run);
         printf(json ? "{\"op\": \"%s\", \"shape\": \"%s\", \"us\": %.1f, \"gflops\": %.1f, "
                       "\"gbytes\": %.1f, \"of_roof\": %.3f}\n"
-                    : "%-12s %-26s %10.1f %9.1f %8.1f %5.0f%%\n", cases[i].name, cases[i].shape,
-               t * 1e6, flops / t / 1e9, sum.bytes / t / 1e9, json ? least / t : 100 * least / t);
+                    : "%-12s %-26s %10.1f %9.1f %8.1f %5.0f%%\n", cases[i].name,
+               shape_text(cases[i].shape), t * 1e6, flops / t / 1e9, bytes / t / 1e9,
+               json ? least / t : 100 * least / t);
         fflush(stdout);
     }
     return 0;

@@ -354,6 +354,10 @@ static void check_count(void)
     o->linear_dw(y, A(x), A(z), 7, 5, 3);
     o->linear_dw(NULL, A(x), A(z), 7, 5, 3);
     ok(c.flops_bwd == 420 && c.calls == 3, "count: its backward; a NULL gradient costs nothing");
+    ok(!strcmp(c.by[0].op, "linear") && c.by[0].flops == 210 && c.by[0].calls == 1 &&
+           !strcmp(c.by[1].op, "linear_dx") && c.by[1].flops == 210 && !strcmp(c.by[2].op, "linear_dw") &&
+           c.by[0].bytes + c.by[1].bytes + c.by[2].bytes == c.bytes && !c.by[3].op,
+       "count: by operation");
     int bad = 0;
     for (int T = 1; T < 40; T++)
         for (int w = 0; w < 45; w++) {
