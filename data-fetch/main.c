@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/opt.h"
-#include "data/parquet.h"
+#include "inspect.h"
 #include "mix.h"
 #include "read.h"
 #include "sink.h"
@@ -18,8 +18,9 @@ typedef unsigned long long ull;
 
 static const char *output = "-", *format = "auto", *split = "blank", *range_text = ":";
 static int64_t max_docs;
+enum { INSPECT_ROWS = 1000 };
 static StrList columns;
-static const char *inspect;
+static const char *inspected;
 static const char *shuffle, *order = "hash", *tmpdir, *holdout, *holdout_file;
 static const char *jq;
 static int raw, jq_wait = 60;
@@ -34,7 +35,7 @@ static const Opt opts[] = {
                "what the files, also those of archives, hold; auto: by name, then JSON Lines if they "
                "begin with {, Parquet if they begin with PAR1, else text"),
     OPT_LIST(0, "column", &columns, "NAME", "of Parquet, read only this column; repeatable"),
-    OPT_STR(0, "inspect", &inspect, "FILE", "tell what a Parquet file holds, and do nothing else"),
+    OPT_STR(0, "inspect", &inspected, "FILE", "tell what a file holds, and do nothing else"),
     OPT_STR(0, "split", &split, "blank|line|none|SEP", "where documents of plain text end"),
     OPT_STR(0, "range", &range_text, "START:STOP",
             "only these bytes of a text, or rows of other files; either end as 90% too"),
@@ -218,16 +219,15 @@ static void free_sources(Source *o, int n)
     }
 }
 
-static void tell(void)
+static void tell(Read *r)
 {
-    Buf row = {0};
-    Parquet *p = parquet_open(inspect, NULL, 0);
-    parquet_describe(p, &row);
+    Buf b = {0};
+    inspect(inspected, r, max_docs ? (uint64_t)max_docs : INSPECT_ROWS, &b);
     Out *out = out_open(output, 0);
-    out_write(out, row.s, row.n);
+    out_write(out, b.s, b.n);
     out_close(out);
-    parquet_close(p);
-    buf_free(&row);
+    buf_free(&b);
+    read_free(r);
 }
 
 int main(int argc, char **argv)
@@ -238,15 +238,16 @@ int main(int argc, char **argv)
     if (!range_parse(range_text, &read.range))
         die_usage("--range '%s': START:STOP is wanted, each a number, 0%% to 100%% or nothing",
                   range_text);
-    if (inspect) {
+    split_at(&read, split);
+    if (inspected) {
         if (n) die_usage("--inspect takes one file: '%s' is too many", argv[1]);
-        tell();
+        read.format = format, read.columns = columns;
+        tell(&read);
         return 0;
     }
     if (list) return sets_list(), 0;
     check_options();
     Arena arena = {0};
-    split_at(&read, split);
     Source *o = sources(&arena, n, argv + 1);
     int nsource = n ? n : 1;
     load_programs(o, nsource);

@@ -84,6 +84,7 @@ static bool row_next(Read *r, DocReader *docs, Doc *d, bool checked)
 /* lines: how many were consumed already */
 static void read_jsonl(Read *r, const char *path, In *in, uint64_t lines)
 {
+    r->found = "JSON Lines";
     uint64_t from, to;
     range_resolve(&r->range, range_relative(&r->range) ? count_rows(path) : 0, &from, &to);
     DocReader *docs = docs_from(in, lines);
@@ -97,6 +98,7 @@ static void read_jsonl(Read *r, const char *path, In *in, uint64_t lines)
 
 static void read_parquet(Read *r, const char *path)
 {
+    r->found = "Parquet";
     uint64_t from, to;
     Parquet *p = parquet_open(path, r->columns.s, r->columns.n);
     range_resolve(&r->range, parquet_rows(p), &from, &to);
@@ -130,6 +132,7 @@ static Counted count_from(Read *r, const char *path)
 
 static void read_csv(Read *r, const char *path, In *in, char sep)
 {
+    r->found = sep == ',' ? "CSV" : "TSV";
     Counted rows = count_from(r, path);
     Csv c = { .file = in_name(in), .sep = sep, .row = counted_row, .arg = &rows };
     const char *p;
@@ -148,6 +151,7 @@ static void read_csv(Read *r, const char *path, In *in, char sep)
 /* head: white space before it, consumed already */
 static void read_array(Read *r, const char *path, In *in, const Buf *head)
 {
+    r->found = "JSON array";
     Counted rows = count_from(r, path);
     Array a = { .file = in_name(in), .row = counted_row, .arg = &rows, .pos = head->n };
     const char *p;
@@ -198,6 +202,7 @@ static void read_text(Read *r, const char *path, In *in, const Buf *head, size_t
     Part s = { .pos = bom };
     size_t k = 0;
     const char *p;
+    r->found = "plain text";
     if (r->adapter)
         die("%s: plain text, which becomes documents; %s is for rows", in_name(in), r->program->name);
     range_resolve(&r->range, range_relative(&r->range) ? count_bytes(path) : 0, &s.from.at, &s.to.at);
@@ -336,9 +341,8 @@ static bool read_member(void *arg, const char *name, In *in)
     return !r->enough;
 }
 
-void read_rows(Read *r, const char *path)
+void read_from(Read *r, const char *path, In *in)
 {
-    In *in = in_open(path);
     const char *format = r->format;
     bool zip = archive_is_zip(path, format, in), tar = !zip && archive_is_tar(path, format, in);
     if (!strcmp(format, "zip") || !strcmp(format, "tar")) r->format = "auto";   /* of what is in it */
@@ -353,6 +357,8 @@ void read_rows(Read *r, const char *path)
     }
     r->format = format;
 }
+
+void read_rows(Read *r, const char *path) { read_from(r, path, in_open(path)); }
 
 void read_free(Read *r)
 {

@@ -8,6 +8,7 @@
 #include "adapter.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/io.h"
 #include "base/opt.h"
 #include "range.h"
 #include "text.h"
@@ -25,6 +26,7 @@ typedef struct Read {
     bool any;                   /* JSON Lines may hold any objects or arrays, not documents only */
     ReadRow *row; void *arg;
     /* {0} to begin with */
+    const char *found;          /* what the file read last is, in words */
     bool enough;                /* row() wants no more */
     uint64_t empty, replaced;   /* empty documents left out; invalid UTF-8 sequences, both so far */
     Adapter *adapter;           /* of the file that is being read */
@@ -33,6 +35,7 @@ typedef struct Read {
 } Read;
 
 void read_rows(Read *r, const char *path);      /* "-": stdin */
+void read_from(Read *r, const char *path, In *in);      /* the same, opened already; takes `in` over */
 void read_free(Read *r);
 
 #endif
