@@ -1,39 +1,9 @@
 /* session.c -- see session.h. */
 #include "session.h"
+#include "gpt/ends.h"
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* An end token's id, or an array of such, as config.json and generation_config.json have them. */
-static void add_ends(Session *s, const char *file)
-{
-    Arena a = {0};
-    const Json *o = ckpt_json(s->dir, file, &a), *ends = json_get(o, "eos_token_id");
-    bool list = ends && ends->kind == J_ARR;
-    for (const Json *e = list ? ends->child : ends; e; e = list ? e->next : NULL) {
-        int64_t id;
-        if (!list && e->kind == J_NULL) break;
-        if (!json_int(e, &id) || id < 0 || id >= s->m->cfg.V)
-            die("%s/%s: eos_token_id is not a token below vocab_size (%d)", s->dir, file,
-                s->m->cfg.V);
-        s->stop[id] = 1;
-    }
-    arena_free(&a);
-}
-
-/* The id that begins a text in a Hugging Face directory, or -1: what tokenizer_config.json says
- * about it; where it says nothing, models of type llama have one. */
-static int foreign_bos(Session *s)
-{
-    Arena a = {0};
-    const Json *o = ckpt_json(s->dir, "tokenizer_config.json", &a), *bos = json_get(o, "bos_token");
-    const Json *add = json_get(o, "add_bos_token");
-    if (bos && bos->kind == J_OBJ) bos = json_get(bos, "content");
-    bool wanted = add && add->kind == J_BOOL ? add->b : !s->m->cfg.llama.qk_norm;
-    int id = wanted && bos && bos->kind == J_STR ? tok_named(s->tok, bos->s) : -1;
-    arena_free(&a);
-    return id;
-}
 
 /* Ids that the tokenizer lacks stand for nothing: tables of embeddings are often rounded up. They
  * end a sample. */
@@ -46,18 +16,11 @@ static void check_vocab(const Session *s)
     free(own);
 }
 
-/* <|user_start|> ends a sample too: a model that goes on to the next turn would talk to itself. */
 static void set_stops(Session *s)
 {
-    static const int ends[] = { SP_BOS, SP_ASSISTANT_END, SP_USER_START };
     s->stop = xcalloc((size_t)s->m->cfg.V, 1);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        int id = tok_special(s->tok, ends[i]);
-        if (id >= 0) s->stop[id] = 1;
-    }
+    ends_stops(s->dir, s->tok, s->m->cfg.V, s->stop);
     for (int id = tok_vocab(s->tok); id < s->m->cfg.V; id++) s->stop[id] = 1;
-    add_ends(s, "config.json");
-    add_ends(s, "generation_config.json");
 }
 
 void session_open(Session *s, const char *dir, int which, const char *adapter, const Ops *ops)
@@ -67,8 +30,7 @@ void session_open(Session *s, const char *dir, int which, const char *adapter, c
     if (adapter) s->lora = ckpt_lora_for(adapter, s->m, dir);
     s->tok = ckpt_tok(dir);
     check_vocab(s);
-    s->bos = tok_special(s->tok, SP_BOS);
-    if (s->bos < 0) s->bos = foreign_bos(s);
+    s->bos = ends_bos(dir, s->tok, &s->m->cfg);
     s->enc = tokenc_new(s->tok);
     s->gen = gen_new(s->m);
     set_stops(s);

@@ -1,5 +1,6 @@
 /* gpt-train -- trains a GPT on row shards: options, what is there already, the plan, then run.c. */
 #include "gpt/ckpt.h"
+#include "export_run.h"
 #include "gpt/llama.h"
 #include "options.h"
 #include "rl.h"
@@ -429,6 +430,10 @@ int main(int argc, char **argv)
     }
     if (opt.status) {
         status_show(opt.status, opt.json);
+        return 0;
+    }
+    if (opt.export) {
+        export_run();
         return 0;
     }
     return train();

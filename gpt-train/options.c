@@ -84,6 +84,8 @@ static const Opt table[] = {
     OPT_FLAG(0, "dry-run", &opt.dry_run,
              "show parameters, memory, work and schedule; train nothing"),
     OPT_STR(0, "status", &opt.status, "DIR", "tell of the run in DIR, running or not"),
+    OPT_STR(0, "export", &opt.export, "FORMAT",
+            "write the model of --init DIR to -o as FORMAT, for other programs; see the manual"),
     OPT_FLAG(0, "json", &opt.json, "with --dry-run or --status: as one JSON object"),
     OPT_HEAD("Reinforcement learning (--rl)"),
     OPT_STR(0, "reward", &opt.reward, "CMD",
@@ -306,6 +308,15 @@ void options_agree(void)
         die_usage("--rescan: not with a horizon in epochs, which new shards would move");
 }
 
+static void export_options(void)
+{
+    static const char *const no[] = { "train", "val", "sft", "rl", "tokenizer", "dtype", "device" };
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (opt_given(no[i])) die_usage("--%s: not with --export", no[i]);
+    if (!opt.init) die_usage("--export: which model? give --init DIR");
+    if (!opt.out || !*opt.out) die_usage("--export: no output: give -o");
+}
+
 void options_parse(int argc, char **argv)
 {
     int n = opt_parse(argc, argv,
@@ -317,7 +328,8 @@ void options_parse(int argc, char **argv)
                       "--rl PROMPTS --reward CMD --init DIR [--val PROMPTS] -o DIR [options]\n"
                       "--resume -o DIR [options]\n"
                       "--dry-run --depth N [options]\n"
-                      "--status DIR",
+                      "--status DIR\n"
+                      "--export FORMAT --init DIR -o DIR|FILE",
                       "Train a GPT on rows of tokens; one JSON object per step on stdout.", table);
     if (n) die_usage("unexpected operand '%s' (shards go to --train)", argv[1]);
     uint64_t seed;
@@ -343,6 +355,10 @@ void options_parse(int argc, char **argv)
     if (opt.dry_run && opt.resume)
         die_usage("--dry-run and --resume: a saved run has its plan already");
     if (opt.dry_run || opt.status) return;
+    if (opt.export) {
+        export_options();
+        return;
+    }
     if (!opt.out || !*opt.out) die_usage("no output: give -o DIR");
     if (opt.resume) return;
     if (!opt.train.n && !opt.rl && !opt.merge) die_usage("nothing to train on: give --train ROWS");

@@ -21,7 +21,7 @@ typedef struct Options {
     const char *shuffle;                /* a seed, or "none" */
     int rescan, verify, log_rows, doc_mask;
     /* run */
-    const char *out, *init, *status;
+    const char *out, *init, *status, *export;
     const char *lora, *adapter;         /* NULL: all of the model is trained */
     int merge;
     int sft, fresh_optimizer;

@@ -45,6 +45,7 @@ typedef struct Run {
     Model *trained;                 /* what the optimizer works on: m, or lora's parameters */
     Lora *lora; uint64_t base_hash; /* NULL: none; of m's weights, which do not move */
     Tok *tok; int has_tok;          /* the directory holds it already */
+    int has_ends;                   /* and what ends.h writes beside it */
     int64_t saved;                  /* step of the checkpoint there; -1: none of this run */
     int over;                       /* --force: an earlier run is there, and not yet overwritten */
     int unsaved;                    /* it lacks an evaluation made since, of the same step */

@@ -1,5 +1,6 @@
 /* Saving the run: its newest checkpoint, earlier ones, and the best model so far. */
 #include "gpt/ckpt.h"
+#include "gpt/ends.h"
 #include "options.h"
 #include "rl.h"
 #include <inttypes.h>
@@ -27,6 +28,20 @@ static int save(Run *r, const char *dir, const Optim *o, int with_tok, const cha
     return bad;
 }
 
+/* What other programs need beside a model of the Llama family; where its texts begin and end is as
+ * it was for the model that the run began with. */
+static void write_ends(Run *r)
+{
+    const char *from = opt.resume ? opt.out : opt.init;
+    int V = r->m->cfg.V;
+    if (r->has_ends || r->lora || r->m->cfg.family != &llama_family) return;
+    unsigned char *stop = xcalloc((size_t)V, 1);
+    ends_stops(from, r->tok, V, stop);
+    ends_write(opt.out, &r->m->cfg, r->tok, ends_bos(from, r->tok, &r->m->cfg), stop);
+    free(stop);
+    r->has_ends = 1;
+}
+
 int run_save(Run *r)
 {
     Buf state = {0}, clock = {0};
@@ -45,6 +60,7 @@ int run_save(Run *r)
         return -1;
     }
     r->has_tok = 1;
+    write_ends(r);
     r->saved = r->st.step;
     r->unsaved = 0;
     note(2, "step %" PRId64 ": saved in %s", r->st.step, opt.out);

@@ -57,6 +57,7 @@ static StWriter *model_writer(const Model *m)
     StWriter *w = stw_new();
     stw_meta(w, "format", "pt");
     if (m->merged) stw_meta(w, "merged_adapters", m->merged);
+    if (m->cfg.stored != NARROW_F32) stw_narrow(w, m->cfg.stored);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
         stw_add(w, p->name, p->ndim, (int64_t[]){ p->rows, p->cols });

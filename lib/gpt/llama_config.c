@@ -143,15 +143,17 @@ void llama_json(const Config *c, Buf *b)
 {
     const LlamaConfig *l = &c->llama;
     const char *type = l->E ? "qwen3_moe" : l->qk_norm ? "qwen3" : "llama";
+    static const char *const dtype[] = { [NARROW_F32] = "float32", [NARROW_F16] = "float16",
+                                         [NARROW_BF16] = "bfloat16" };
     const char *arch = l->E ? "Qwen3Moe" : l->qk_norm ? "Qwen3" : "Llama";
     buf_printf(b,
                "{\"model_type\": \"%s\", \"architectures\": [\"%sForCausalLM\"], "
-               "\"torch_dtype\": \"float32\", \"max_position_embeddings\": %d, \"vocab_size\": %d, "
+               "\"torch_dtype\": \"%s\", \"max_position_embeddings\": %d, \"vocab_size\": %d, "
                "\"num_hidden_layers\": %d, \"num_attention_heads\": %d, "
                "\"num_key_value_heads\": %d, \"hidden_size\": %d, \"head_dim\": %d, "
                "\"intermediate_size\": %d, \"hidden_act\": \"silu\", \"attention_bias\": false, "
                "\"tie_word_embeddings\": %s",
-               type, arch, c->T, c->V, c->L, c->H, c->K, c->C, c->D, l->F, yes(l->tied));
+               type, arch, dtype[c->stored], c->T, c->V, c->L, c->H, c->K, c->C, c->D, l->F, yes(l->tied));
     key_num(b, "rms_norm_eps", l->eps);
     key_num(b, "initializer_range", l->init);
     if (l->dropout > 0) key_num(b, "dropout", l->dropout);

@@ -13,6 +13,7 @@
 #ifndef GPT_MODEL_H
 #define GPT_MODEL_H
 #include "base/json.h"
+#include "gpt/narrow.h"
 #include "gpt/tape.h"
 
 typedef struct Family Family;
@@ -43,6 +44,7 @@ typedef struct Config {
     int L, H, K, C;                 /* layers, heads, key/value heads, channels */
     int D;                          /* head size; 0: C / H. See head_size() */
     char window[33]; /* nanochat, window_pattern: S and L, tiled over the layers; the last is L */
+    Narrow stored;                  /* what the weights' file gets; fp32 but in an export */
     LlamaConfig llama;
 } Config;
 

@@ -3,6 +3,7 @@
  * There, bytes are spelled as characters: those that are printable in Latin-1 as themselves, the
  * others, in their order, as U+0100 and up. What would change ids and is not known here is refused
  * by its name; what cannot (post-processors, decoders, truncation) is passed over. */
+#include "text/convert.h"
 #include "text/tok_int.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -13,23 +14,23 @@
 
 #define MAX_JSON ((size_t)1 << 26)      /* the tree takes 30 times as much at the worst */
 
-static bool printable(int b)
+/* 33..126 and 161..255 without 173 are themselves, the other 68 are U+0100 and up in their order. */
+static uint32_t spelling_of(unsigned b)
 {
-    return (b >= 33 && b <= 126) || (b >= 161 && b <= 255 && b != 173);
+    if (b < 33) return 256 + b;
+    if (b >= 127 && b < 161) return 256 + 33 + (b - 127);
+    return b == 173 ? 256 + 67 : b;
 }
 
-typedef struct Spelling { uint32_t of[256]; int byte[324]; } Spelling;  /* byte: -1 if none */
+typedef struct Spelling { int byte[324]; } Spelling;            /* -1: spells none */
 
 static Spelling spelling(void)
 {
     Spelling p;
-    uint32_t next = 256;
     for (int c = 0; c < 324; c++)
         p.byte[c] = -1;
-    for (int b = 0; b < 256; b++) {
-        p.of[b] = printable(b) ? (uint32_t)b : next++;
-        p.byte[p.of[b]] = b;
-    }
+    for (unsigned b = 0; b < 256; b++)
+        p.byte[spelling_of(b)] = (int)b;
     return p;
 }
 
@@ -46,11 +47,11 @@ static bool unspell(const Spelling *p, Buf *b, const char *s, size_t n)
     return true;
 }
 
-static void spell(const Spelling *p, Buf *b, const char *s, size_t n)
+void tok_spell(Buf *b, const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char c[4];
-        buf_add(b, c, (size_t)utf8_put(c, p->of[(unsigned char)s[i]]));
+        buf_add(b, c, (size_t)utf8_put(c, spelling_of((unsigned char)s[i])));
     }
 }
 
@@ -255,11 +256,11 @@ Tok *hf_parse(const char *name, const char *s, size_t n)
 
 /* ---- writing -------------------------------------------------------------- */
 
-typedef struct Writer { const Tok *t; Spelling p; Buf *b, spelled; } Writer;
+typedef struct Writer { const Tok *t; Buf *b, spelled; const char *comma; } Writer;
 
 static void put_spelled(Writer *w, int id)             /* into w->spelled */
 {
-    spell(&w->p, &w->spelled, w->t->bytes.s + w->t->span[id].at, w->t->span[id].n);
+    tok_spell(&w->spelled, w->t->bytes.s + w->t->span[id].at, w->t->span[id].n);
 }
 
 static void put_added(Writer *w)
@@ -313,39 +314,43 @@ static void put_vocab(Writer *w)
     buf_str(w->b, "\n    },\n");
 }
 
-static void put_merge(Writer *w, uint32_t a, uint32_t b, const char **comma)
+static void put_merge(void *arg, uint32_t a, uint32_t b)
 {
+    Writer *w = arg;
     buf_clear(&w->spelled);
     put_spelled(w, (int)a);
     buf_char(&w->spelled, ' ');                 /* no byte is spelled so */
     put_spelled(w, (int)b);
-    buf_printf(w->b, "%s\n      ", *comma);
+    buf_printf(w->b, "%s\n      ", w->comma);
     json_str(w->b, w->spelled.s, w->spelled.n);
-    *comma = ",";
+    w->comma = ",";
 }
 
-/* Where merges go by rank: every two tokens that make a third, in the order of the third. */
-static void put_merges(Writer *w)
+void tok_each_merge(const Tok *t, void (*f)(void *arg, uint32_t a, uint32_t b), void *arg)
 {
-    const Tok *t = w->t;
-    const char *comma = "";
-    buf_str(w->b, "    \"merges\": [");
     for (size_t k = 0; k < t->merges; k++)
-        put_merge(w, t->pair[k][0], t->pair[k][1], &comma);
+        f(arg, t->pair[k][0], t->pair[k][1]);
     for (int id = 0; t->by_rank && id < t->vocab; id++) {
         const char *s = t->bytes.s + t->span[id].at;
         for (size_t n = (size_t)t->len[id], k = 1; k < n; k++) {
             int a = tok_find(t, s, k), b = a < 0 ? -1 : tok_find(t, s + k, n - k);
             if (b >= 0)
-                put_merge(w, (uint32_t)a, (uint32_t)b, &comma);
+                f(arg, (uint32_t)a, (uint32_t)b);
         }
     }
+}
+
+static void put_merges(Writer *w)
+{
+    buf_str(w->b, "    \"merges\": [");
+    w->comma = "";
+    tok_each_merge(w->t, put_merge, w);
     buf_str(w->b, "\n    ]\n");
 }
 
 void hf_print(const Tok *t, const char *name, Buf *b)
 {
-    Writer w = { .t = t, .p = spelling(), .b = b };
+    Writer w = { .t = t, .b = b };
     if (t->by_rank)
         warn("%s: some tokens cannot be reached by merging; as a tokenizer.json it may give other "
              "ids where two ways to make one token compete", name);

@@ -69,6 +69,5 @@ Tok *hf_parse(const char *name, const char *s, size_t n);
 /* To bytes; die if this tokenizer cannot be said in that format: "NAME: why". */
 void tokfile_print(const Tok *t, Buf *b);               /* all but the hash at its end */
 void tiktoken_print(const Tok *t, const char *name, Buf *b);
-void hf_print(const Tok *t, const char *name, Buf *b);
 
 #endif
