@@ -81,6 +81,7 @@ bool corpus_add(Corpus *c, const char *path)
 {
     In *in = in_open(path);
     if (counts_begin(in)) {
+        if (c->words) die("%s: counts of byte-pair pieces: --words needs documents", path);
         counts_read(in, c->counter, &c->info);
         in_close(in);
         return !c->max_chars || c->info.chars <= c->max_chars;

@@ -8,6 +8,7 @@
 
 typedef struct Corpus {
     Counter *counter;
+    bool words;                         /* pieces are words: tables of counts are none */
     uint64_t doc_cap, max_chars;        /* 0: no limit */
     int invalid;                        /* DOCS_STRICT, DOCS_REPLACE */
     CountInfo info;                     /* what was used */

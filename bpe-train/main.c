@@ -7,6 +7,7 @@
 #include "text/bpe.h"
 #include "text/docs.h"
 #include "text/tok.h"
+#include "text/words.h"
 #include <inttypes.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -16,15 +17,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static int vocab = 32768, threads;
+static int vocab = 32768, threads, words;
 static int64_t doc_cap = 10000, max_chars = 2000000000, min_count = 1, mem;
 static const char *output = "-", *merges_file, *counts_file, *old_file, *tmpdir;
 static const char *invalid = "replace";
 
 static const Opt opts[] = {
     OPT_HEAD("Options"),
-    OPT_INT('v', "vocab-size", &vocab, "N", 256 + SP_COUNT, 256 + TOK_MAX_MERGES + SP_COUNT,
+    OPT_INT('v', "vocab-size", &vocab, "N", 4, 256 + TOK_MAX_MERGES + SP_COUNT,
             "ids in all: bytes, merges, 9 special tokens"),
+    OPT_FLAG(0, "words", &words, "no byte pairs: the most frequent words, and runs of white space"),
     OPT_STR('o', "output", &output, "FILE", "write the tokenizer to FILE; - is stdout"),
     OPT_LONG(0, "doc-cap", &doc_cap, "N", 0, 1e15,
              "use the first N characters of a document; 0: all"),
@@ -93,14 +95,15 @@ static void warn_if_short(const Bpe *b)
 }
 
 /* Count all input. */
-static Pieces read_all(int n, char **path, CountInfo *info)
+static Pieces read_all(int n, char **path, CountInfo *info, uint64_t *total)
 {
-    Corpus c = { .doc_cap = (uint64_t)doc_cap, .max_chars = (uint64_t)max_chars,
+    Corpus c = { .words = words, .doc_cap = (uint64_t)doc_cap, .max_chars = (uint64_t)max_chars,
                  .invalid = strcmp(invalid, "error") ? DOCS_REPLACE : DOCS_STRICT,
                  .line = { .what = "reading", .unit = "B" } };
     double begin = now_seconds();
     c.counter = counter_new(&(CountOptions){ .threads = threads, .mem = (size_t)mem,
                                              .tmpdir = tmpdir,
+                                             .split = words ? SPLIT_WORDS : SPLIT_NANOCHAT,
                                              .block = from_environment("PIPEGPT_BLOCK"),
                                              .table = from_environment("PIPEGPT_TABLE") });
     bool more = true;
@@ -111,13 +114,13 @@ static Pieces read_all(int n, char **path, CountInfo *info)
     progress_end(&c.line);
     if (!c.info.chars)
         die("no text in %s", n == 0 ? "stdin" : n == 1 ? path[0] : "the files");
-    uint64_t total, distinct;
-    Pieces v = counter_end(c.counter, min_count, &total, &distinct);
+    uint64_t distinct;
+    Pieces v = counter_end(c.counter, min_count, total, &distinct);
     if (c.bad)
         warn("%" PRIu64 " stretches of bytes were not UTF-8 and became U+FFFD", c.bad);
     note(1, "%" PRIu64 " documents, %" PRIu64 " characters, %" PRIu64 " bytes, %" PRIu64
          " pieces, %" PRIu64 " of them distinct, %.1f s", c.info.docs, c.info.chars, c.info.bytes,
-         total, distinct, now_seconds() - begin);
+         *total, distinct, now_seconds() - begin);
     *info = c.info;
     return v;
 }
@@ -151,6 +154,27 @@ static void write_counts(Pieces *v, const CountInfo *info, Out *o)
     out_close(o);
 }
 
+static Tok *train_words(Pieces *v, uint64_t total)
+{
+    uint64_t known;
+    Tok *t = words_train(v, vocab, &known);
+    if (tok_vocab(t) < vocab)
+        warn("there are no more words: the tokenizer has %d ids, not %d", tok_vocab(t), vocab);
+    note(1, "%" PRIu64 " of %" PRIu64 " pieces are unknown, %.4g %%; %d ids", total - known, total,
+         100 * (double)(total - known) / (double)total, tok_vocab(t));
+    pieces_free(v);
+    return t;
+}
+
+static void check_words(void)
+{
+    static const char *const no[] = { "continue-from", "counts", "merges" };
+    for (size_t i = 0; words && i < sizeof no / sizeof *no; i++)
+        if (opt_given(no[i])) die_usage("--%s: not with --words", no[i]);
+    if (!words && vocab < 256 + SP_COUNT)
+        die_usage("--vocab-size: %d is not from %d (or give --words)", vocab, 256 + SP_COUNT);
+}
+
 static void check_outputs(void)
 {
     const char *const name[] = { output, counts_file, merges_file };
@@ -170,6 +194,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 512 << 10);       /* what is freed goes back at once, at any size */
 #endif
     set_defaults();
+    check_words();
     if (old_file)
         tok_free(load_old());                   /* before the work, so that errors come early */
     check_outputs();
@@ -177,7 +202,15 @@ int main(int argc, char **argv)
     Out *counts = counts_file ? out_open(counts_file, OUT_BINARY) : NULL;
     Out *merges = merges_file ? out_open(merges_file, 0) : NULL;
     CountInfo info;
-    Pieces v = read_all(n, argv + 1, &info);
+    uint64_t total;
+    Pieces v = read_all(n, argv + 1, &info, &total);
+    if (words) {
+        Tok *t = train_words(&v, total);
+        tok_write(t, o);
+        out_close(o);
+        tok_free(t);
+        return 0;
+    }
     if (counts)
         write_counts(&v, &info, counts);
     Bpe b = train(&v);

@@ -281,6 +281,7 @@ static void check(const Export *x)
     const struct Rope *r = &c->llama.rope;
     if (c->family != &llama_family)
         die("%s: llama.cpp does not know the %s family", x->name, c->family->name);
+    if (tok_words(x->t)) die("%s: llama.cpp has no tokenizers of words", x->name);
     if (c->llama.E && !c->llama.norm_top)
         die("%s: norm_topk_prob is false: llama.cpp always divides an expert's weight by their sum",
             x->name);

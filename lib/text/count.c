@@ -28,6 +28,7 @@ typedef struct Front {
     Long *slow; size_t nslow;           /* [LONGS] pieces of more than KEY_MAX bytes */
     Buf bytes;                          /* theirs */
     uint32_t ends[ENDS];
+    SplitKind split;
 } Front;
 
 typedef struct Block {
@@ -177,8 +178,23 @@ static inline void add_piece(Front *f, const char *s, size_t n)
         add_long(f, s, n, 1);
 }
 
+static void count_otherwise(Front *f, const char *s, size_t n)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        end = split_kind_next(f->split, s, n, i);
+        if (end - i > UINT32_MAX)
+            die("a stretch of %zu bytes without a place to split it: less than 2^32 are possible",
+                end - i);
+        add_piece(f, s + i, end - i);
+    }
+}
+
 static void count_text(Front *f, const char *s, size_t n)
 {
+    if (f->split != SPLIT_NANOCHAT) {
+        count_otherwise(f, s, n);
+        return;
+    }
     for (size_t i = 0; i < n; ) {
         size_t k = split_ends(s, n, i, f->ends, ENDS), from = 0;
         if (!k)
@@ -243,7 +259,7 @@ Counter *counter_new(const CountOptions *o)
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->filled, NULL);
     for (int k = 0; k < c->threads; k++)
-        front_init(&c->front[k], &c->table);
+        front_init(&c->front[k], &c->table), c->front[k].split = o->split;
     for (int k = 1; k < c->threads; k++)
         if (pthread_create(&c->id[k - 1], NULL, work, &c->front[k]))
             die("cannot start %d threads", c->threads);

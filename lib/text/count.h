@@ -7,6 +7,7 @@
 #ifndef TEXT_COUNT_H
 #define TEXT_COUNT_H
 #include "text/pieces.h"
+#include "text/split_other.h"
 
 typedef struct CountOptions {
     int threads;                /* counting, the feeder among them; at least 1 */
@@ -14,6 +15,7 @@ typedef struct CountOptions {
     size_t block;               /* bytes of text handed to a thread at a time; 0: the best value */
     size_t table;               /* bytes of the common tables; 0: by mem */
     const char *tmpdir;
+    SplitKind split;            /* into pieces; 0 is nanochat's way */
 } CountOptions;
 
 typedef struct Counter Counter;

@@ -116,6 +116,33 @@ static void read_added(Reader *r, const Json *list, uint64_t *end)
     }
 }
 
+/* A vocabulary of words, as bpe-train --words makes it: no spelling, no merges. */
+static void read_words(Reader *r, const Json *model, const Json *pre, uint64_t end)
+{
+    const Json *vocab = json_get(model, "vocab");
+    if (!vocab || vocab->kind != J_OBJ)
+        die("%s: its model has no vocabulary", r->name);
+    if (!json_is_str(json_get(model, "unk_token"), word_specials[1]))
+        die("%s: its \"unk_token\" is not %s", r->name, word_specials[1]);
+    if (!json_is_str(json_get(pre, "type"), "Split") ||
+        !json_is_str(json_get(json_get(pre, "pattern"), "Regex"), "\\s+") ||
+        !json_is_str(json_get(pre, "behavior"), "Isolated") || is_true(json_get(pre, "invert")))
+        refuse(r, "pre-tokenizer", pre ? pre : model);
+    for (const Json *j = vocab->child; j; j = j->next) {
+        int64_t id = id_of(r, j, "a token");
+        if ((uint64_t)id >= end)
+            end = (uint64_t)id + 1;
+    }
+    r->t = tok_begin(r->name, (size_t)vocab->n + r->added.n, end);
+    for (const Json *j = vocab->child; j; j = j->next)
+        if (!map_get(&r->added, j->key, j->key_len))
+            tok_put(r->t, (uint64_t)id_of(r, j, "a token"), j->key, j->key_len);
+    for (size_t i = 0; i < r->added.n; i++)
+        tok_put_special(r->t, (uint64_t)r->added.e[i].val, r->added.e[i].key, r->added.e[i].len);
+    r->t->words = true;
+    tok_put_pattern(r->t, "\\s+|\\S+", 7, false);
+}
+
 static void read_vocab(Reader *r, const Json *vocab, uint64_t end)
 {
     if (!vocab || vocab->kind != J_OBJ)
@@ -246,9 +273,12 @@ Tok *hf_parse(const char *name, const char *s, size_t n)
     if (!root)
         die("%s: not a tokenizer.json: byte %zu: %s", name, at, err);
     read_added(&r, json_get(root, "added_tokens"), &end);
-    read_model(&r, json_get(root, "model"), end);
+    const Json *model = json_get(root, "model"), *pre = json_get(root, "pre_tokenizer");
+    bool words = json_is_str(json_get(model, "type"), "WordLevel");
+    if (words) read_words(&r, model, pre, end);
+    else read_model(&r, model, end);
     read_normalizer(&r, json_get(root, "normalizer"));
-    read_split(&r, json_get(root, "pre_tokenizer"));
+    if (!words) read_split(&r, pre);
     map_free(&r.added), buf_free(&r.b);
     arena_free(&a);
     return tok_end(r.t);
@@ -348,16 +378,31 @@ static void put_merges(Writer *w)
     buf_str(w->b, "\n    ]\n");
 }
 
-void hf_print(const Tok *t, const char *name, Buf *b)
+static void put_words(Writer *w)
 {
-    Writer w = { .t = t, .b = b };
+    buf_str(w->b, "  \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\s+\"}, "
+                  "\"behavior\": \"Isolated\", \"invert\": false},\n"
+                  "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"Fuse\"},\n"
+                  "  \"model\": {\n    \"type\": \"WordLevel\",\n    \"unk_token\": ");
+    json_str(w->b, word_specials[1], strlen(word_specials[1]));
+    buf_str(w->b, ",\n    \"vocab\": {");
+    for (int id = 0; id < w->t->vocab; id++) {
+        if (!w->t->span[id].n) continue;
+        buf_str(w->b, id ? ",\n      " : "\n      ");
+        json_str(w->b, w->t->bytes.s + w->t->span[id].at, w->t->span[id].n);
+        buf_printf(w->b, ": %d", id);
+    }
+    buf_str(w->b, "\n    }\n  }\n}\n");
+}
+
+static void put_bytes(Writer *w, const char *name)
+{
+    const Tok *t = w->t;
+    Buf *b = w->b;
     if (t->by_rank)
         warn("%s: some tokens cannot be reached by merging; as a tokenizer.json it may give other "
              "ids where two ways to make one token compete", name);
-    buf_str(b, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
-    put_added(&w);
-    buf_printf(b, "  \"normalizer\": %s,\n", t->nfc ? "{\"type\": \"NFC\"}" : "null");
-    put_split(&w);
+    put_split(w);
     buf_str(b, "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"ByteLevel\", "
                "\"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true},\n"
                "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
@@ -366,8 +411,18 @@ void hf_print(const Tok *t, const char *name, Buf *b)
                "    \"byte_fallback\": false,\n");
     buf_printf(b, "    \"ignore_merges\": %s,\n",
                t->whole && !tok_all_reached(t) ? "true" : "false");
-    put_vocab(&w);
-    put_merges(&w);
+    put_vocab(w);
+    put_merges(w);
     buf_str(b, "  }\n}\n");
+}
+
+void hf_print(const Tok *t, const char *name, Buf *b)
+{
+    Writer w = { .t = t, .b = b };
+    buf_str(b, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
+    put_added(&w);
+    buf_printf(b, "  \"normalizer\": %s,\n", t->nfc ? "{\"type\": \"NFC\"}" : "null");
+    if (t->words) put_words(&w);
+    else put_bytes(&w, name);
     buf_free(&w.spelled);
 }

@@ -99,6 +99,8 @@ void tok_merge_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *o
 void tok_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *out)
 {
     int id = t->whole ? tok_find(t, s, n) : -1;
+    if (id < 0 && t->words)
+        id = 1;                                 /* <unk> */
     if (id >= 0)
         ids_add(out, (uint32_t)id);
     else

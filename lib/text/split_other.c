@@ -78,6 +78,15 @@ static size_t cl100k_next(const char *s, size_t n, size_t i)
     return run(s, n, i, UC_SPACE) == n ? n : e;
 }
 
+static size_t words_next(const char *s, size_t n, size_t i)
+{
+    size_t k;
+    if (class_at(s, n, i, &k) == UC_SPACE) return run(s, n, i, UC_SPACE);
+    for (; i < n && class_at(s, n, i, &k) != UC_SPACE; i += k)
+        ;
+    return i;
+}
+
 size_t split_kind_next(SplitKind kind, const char *s, size_t n, size_t i)
 {
     switch (kind) {
@@ -85,6 +94,7 @@ size_t split_kind_next(SplitKind kind, const char *s, size_t n, size_t i)
     case SPLIT_LLAMA3: return digits_next(s, n, i, 3);
     case SPLIT_CL100K: return cl100k_next(s, n, i);
     case SPLIT_QWEN2: return digits_next(s, n, i, 1);
+    case SPLIT_WORDS: return words_next(s, n, i);
     default: return split_next(s, n, i);
     }
 }
@@ -116,19 +126,20 @@ static const struct { SplitKind kind; bool portable; const char *pattern; } spel
                            "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s" },
     { SPLIT_QWEN2, true, WORDS "\\p{N}" SIGNS },
     { SPLIT_QWEN2, true, WORDS2 "\\p{N}" SIGNS2 },
+    { SPLIT_WORDS, true, "\\s+|\\S+" },
 };
 enum { SPELLINGS = sizeof spellings / sizeof *spellings };
 
 static const struct { const char *name; SplitKind kind; } names[] = {
     { "nanochat", SPLIT_NANOCHAT }, { "gpt2", SPLIT_GPT2 }, { "llama3", SPLIT_LLAMA3 },
-    { "cl100k", SPLIT_CL100K }, { "qwen2", SPLIT_QWEN2 },
+    { "cl100k", SPLIT_CL100K }, { "qwen2", SPLIT_QWEN2 }, { "words", SPLIT_WORDS },
     { "r50k", SPLIT_GPT2 }, { "qwen3", SPLIT_QWEN2 },
 };
 
 int split_kind_named(const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i].name))
+        if (!strcmp(name, names[i].name) && names[i].kind != SPLIT_WORDS)
             return (int)names[i].kind;
     return -1;
 }

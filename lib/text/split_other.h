@@ -12,14 +12,15 @@ typedef enum {
     SPLIT_LLAMA3,           /* as nanochat's, but up to three digits */
     SPLIT_CL100K,           /* as Llama 3's, but white space that ends the text is one piece */
     SPLIT_QWEN2,            /* as Llama 3's, but digits one by one */
+    SPLIT_WORDS,            /* runs of white space and of all else; see tok_words() */
     SPLIT_KINDS
 } SplitKind;
 
 /* End of the piece that begins at i, i < n; see split_next(). */
 size_t split_kind_next(SplitKind kind, const char *s, size_t n, size_t i);
 
-/* The kind with this name ("gpt2", "qwen3", ...) or of this pattern; -1 if there is none. Of
- * patterns with `portable`, only those that Oniguruma (Hugging Face) reads the same way. */
+/* The kind with this name ("gpt2", "qwen3", ...; words have none to be asked for) or of this
+ * pattern; -1 if there is none. Of patterns with `portable`, only those that Oniguruma (Hugging Face) reads the same way. */
 int split_kind_named(const char *name);
 int split_kind_of(const char *pattern, size_t n, bool portable);
 const char *split_kind_name(SplitKind kind);

@@ -156,6 +156,7 @@ static void check_same(const Tok *t, const char *name, const Buf *b)
 void tiktoken_print(const Tok *t, const char *name, Buf *b)
 {
     size_t from = b->n;
+    if (t->words) die("%s: a tokenizer of words: ranks are of byte pairs", name);
     for (int id = 0; id < t->vocab; id++) {
         if (!t->len[id])
             continue;

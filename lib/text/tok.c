@@ -15,6 +15,8 @@ const char *const special_names[SP_COUNT] = {
     "<|python_start|>", "<|python_end|>", "<|output_start|>", "<|output_end|>",
 };
 
+const char *const word_specials[3] = { "<pad>", "<unk>", "<eos>" };
+
 /* ---- pairs of tokens ------------------------------------------------------ */
 
 static size_t slots_for(size_t n)                       /* at least a third of them stay empty */
@@ -374,7 +376,7 @@ bool tok_all_reached(const Tok *t)
 
 static bool is_plain(const Tok *t)
 {
-    if (t->by_rank || !t->whole || t->out_of_order || t->ordinary != 256 + t->merges)
+    if (t->words || t->by_rank || !t->whole || t->out_of_order || t->ordinary != 256 + t->merges)
         return false;
     for (int b = 0; b < 256; b++)
         if (t->byte_id[b] != b)
@@ -419,9 +421,22 @@ static void drop_renumbered(Tok *t)
     t->renumbered = NULL, t->renumbered_ids = NULL;
 }
 
+static void end_words(Tok *t)
+{
+    for (int k = 0; k < 3; k++)
+        if (tok_named(t, word_specials[k]) != k)
+            die("%s: words, but the special token %d is not %s", t->name, k, word_specials[k]);
+    if (t->merges || t->by_rank || t->kind != SPLIT_WORDS)
+        die("%s: words, and merges or another way to split text too", t->name);
+    t->whole = true;
+    t->special[SP_BOS] = 2;
+}
+
 Tok *tok_end(Tok *t)
 {
-    for (int b = 0; b < 256; b++)
+    if (t->words)
+        end_words(t);
+    for (int b = 0; b < 256 && !t->words; b++)
         if (t->byte_id[b] < 0)
             die("%s: has no token for the byte %02x", t->name, (unsigned)b);
     check_names(t);
@@ -490,6 +505,7 @@ int tok_named(const Tok *t, const char *name)
 const int32_t *tok_byte_lengths(const Tok *t) { return t->len; }
 int tok_max_length(const Tok *t) { return t->max_len; }
 bool tok_plain(const Tok *t) { return t->plain; }
+bool tok_words(const Tok *t) { return t->words; }
 
 const Tok *tok_renumbered(const Tok *t, const uint32_t **ids)
 {

@@ -1,7 +1,7 @@
 /* tok.h -- a tokenizer: its files, and encoding.
  *
  * A tokenizer has ordinary tokens (every single byte is one), special tokens with names, a way to
- * split text into pieces, and merges. Those of bpe-train are plain, and so are some others: ids
+ * split text into pieces, and merges; or it is one of words: pieces are tokens or unknown. Those of bpe-train are plain, and so are some others: ids
  * 0..255 are the bytes, 256 + k is what merge k makes. In others the bytes have any ids, ids may
  * have gaps, and there may be tokens that merging cannot reach. A Tok is read-only once made and
  * may be shared by threads; each thread encodes with its own TokEnc. tok_load() dies on a file
@@ -51,11 +51,15 @@ const int32_t *tok_byte_lengths(const Tok *t);
 int tok_max_length(const Tok *t);               /* of an ordinary token, bytes */
 
 bool tok_plain(const Tok *t);                   /* see above */
+/* Has it words instead of merges? A piece that is no token is then <unk>, and <eos> stands where
+ * other tokenizers have <|bos|>: tok_special(t, SP_BOS). */
+bool tok_words(const Tok *t);
+extern const char *const word_specials[3];              /* "<pad>", "<unk>", "<eos>", ids 0 to 2 */
 bool tok_whole(const Tok *t);                   /* a piece that is a token becomes that token */
 SplitKind tok_split(const Tok *t);
 const char *tok_pattern(const Tok *t);          /* as it stands in the file */
 bool tok_nfc(const Tok *t);                     /* text is put into form NFC first (nfc.h) */
-int tok_byte_id(const Tok *t, unsigned char b);         /* always there */
+int tok_byte_id(const Tok *t, unsigned char b);         /* -1 only if words */
 /* Of a plain tokenizer: how many merges, and the pairs. Otherwise 0. */
 size_t tok_merges(const Tok *t, const uint32_t (**pair)[2]);
 /* Of a tokenizer that is not plain: a plain one with the same merges in the same order, for merging

@@ -1,5 +1,5 @@
 /* tok_int.h -- how the readers of tokenizer files make a Tok, and what the writers see; only
- * lib/text/{tok,tokfile,tiktoken,hf,piece,convert,enc_walk}.c include it.
+ * lib/text/{tok,tokfile,tiktoken,hf,piece,convert,enc_walk,words}.c include it.
  *
  * tok_begin(), then tokens and special tokens in any order, the pattern, then merges in the order
  * of rank or tok_merge_by_rank(); tok_end() checks the whole. All of them die "NAME: why". */
@@ -29,6 +29,7 @@ struct Tok {
     uint32_t *ids; size_t id_mask;                      /* by bytes: id + 1, 0 is empty */
     bool by_rank;               /* any two tokens merge whose bytes are a token's; rank = its id */
     bool whole;                 /* a piece that is a token is that token */
+    bool words;                 /* see tok_words() */
     bool nfc;                   /* the tokenizer wants text in Unicode's form NFC */
     bool out_of_order;          /* merge k is not of two smaller ids to id 256 + k, for some k */
     struct Tok *renumbered; uint32_t *renumbered_ids;   /* see tok_renumbered(); or NULL */

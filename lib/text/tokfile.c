@@ -10,7 +10,7 @@
 
 #define MAX_FILE ((size_t)1 << 29)
 static const char magic[8] = "PGTOK\r\n\x1a";       /* CR LF: a text-mode copy breaks it */
-enum { WHOLE = 1, BY_RANK = 2, NFC = 4 };           /* flags of version 2 */
+enum { WHOLE = 1, BY_RANK = 2, NFC = 4, WORDS = 8 };          /* flags of version 2 */
 
 /* ---- writing -------------------------------------------------------------- */
 
@@ -39,7 +39,8 @@ void tokfile_print(const Tok *t, Buf *b)
     buf_u32(b, (uint32_t)t->specials);
     if (!t->version1) {
         buf_u32(b, (uint32_t)t->ordinary);
-        buf_u32(b, (uint32_t)(t->whole * WHOLE | t->by_rank * BY_RANK | t->nfc * NFC));
+        buf_u32(b, (uint32_t)(t->whole * WHOLE | t->by_rank * BY_RANK | t->nfc * NFC |
+                              t->words * WORDS));
     }
     put_string(b, SPLIT_UNICODE, strlen(SPLIT_UNICODE));
     put_string(b, t->pattern, strlen(t->pattern));
@@ -187,7 +188,7 @@ static Tok *parse2(Cursor *c)
     size_t merges = take_u32(c, "header"), specials = take_u32(c, "header"),
            tokens = take_u32(c, "header");
     uint32_t flags = take_u32(c, "header");
-    if (flags & ~(uint32_t)(WHOLE | BY_RANK | NFC))
+    if (flags & ~(uint32_t)(WHOLE | BY_RANK | NFC | WORDS))
         die("%s: has flags %#" PRIx32 ", not all of which are known", c->name, flags);
     Name unicode = take_name(c, "Unicode version"), pattern = take_name(c, "pattern");
     size_t at_tokens = c->i;
@@ -201,7 +202,7 @@ static Tok *parse2(Cursor *c)
     if (flags & BY_RANK && (merges || !(flags & WHOLE)))
         die("%s: says that merges go by rank, and has %zu of its own", c->name, merges);
     Tok *t = tok_begin(c->name, tokens + specials, end > end2 ? end : end2);
-    t->whole = flags & WHOLE, t->nfc = flags & NFC;
+    t->whole = flags & WHOLE, t->nfc = flags & NFC, t->words = flags & WORDS;
     tok_put_pattern(t, pattern.s, pattern.n, false);
     c->i = at_tokens;
     put_list(c, t, tokens, tok_put);

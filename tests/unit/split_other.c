@@ -34,7 +34,7 @@ static void golden(void)
         if (!good) printf("# %s: %s\n", line.s, line.s + strlen(line.s) + 1);
         free(s);
     }
-    for (int k = 0; k < SPLIT_KINDS; k++)
+    for (int k = 0; k < SPLIT_WORDS; k++)
         ok(lines[k] > 100 && !wrong[k], "%s: %d texts (%d wrong)", split_kind_name((SplitKind)k),
            lines[k], wrong[k]);
     in_close(in), buf_free(&line), buf_free(&text);
@@ -42,7 +42,7 @@ static void golden(void)
 
 static void names(void)
 {
-    for (int k = 0; k < SPLIT_KINDS; k++) {
+    for (int k = 0; k < SPLIT_WORDS; k++) {
         const char *name = split_kind_name((SplitKind)k), *p = split_kind_pattern((SplitKind)k);
         ok(split_kind_named(name) == k && p && split_kind_of(p, strlen(p), true) == k &&
            split_kind_of(p, strlen(p) - 1, false) < 0 && strstr(split_kind_names(), name),
@@ -55,6 +55,35 @@ static void names(void)
     ok(split_kind_named("r50k") == SPLIT_GPT2 && split_kind_named("qwen3") == SPLIT_QWEN2 &&
        split_kind_named("") < 0 && split_kind_named("qwen") < 0, "other names");
     ok(!strcmp(split_kind_pattern(SPLIT_NANOCHAT), split_pattern), "nanochat's is split.h's");
+}
+
+static bool white(uint32_t c)           /* Unicode's White_Space */
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
+}
+
+/* Every character between two letters, and twice between two spaces. */
+static void words(void)
+{
+    int bad = 0;
+    for (uint32_t c = 1; c < 0x110000; c++) {
+        char s[12] = "a", t[12] = " ";
+        if (c >= 0xd800 && c < 0xe000) continue;
+        size_t k = (size_t)utf8_put(s + 1, c), n = k + 2, m = 2 * k + 2;
+        s[1 + k] = 'b';
+        memcpy(t + 1, s + 1, k), memcpy(t + 1 + k, s + 1, k);
+        t[1 + 2 * k] = ' ';
+        size_t end = split_kind_next(SPLIT_WORDS, s, n, 0), gap = split_kind_next(SPLIT_WORDS, t, m, 0);
+        bad += end != (white(c) ? 1 : n) || gap != (white(c) ? m : 1);
+        bad += white(c) ? split_kind_next(SPLIT_WORDS, s, n, 1) != 1 + k
+                        : split_kind_next(SPLIT_WORDS, t, m, 1) != m - 1;
+    }
+    ok(!bad, "words: every character is of a word or white space (%d wrong)", bad);
+    const char *p = split_kind_pattern(SPLIT_WORDS);
+    ok(split_kind_of(p, strlen(p), true) == SPLIT_WORDS && split_kind_named("words") < 0,
+       "words have a pattern, and no name to ask for");
 }
 
 /* Any bytes: pieces go forward and end at the end. Long runs take linear time. */
@@ -96,6 +125,7 @@ int main(void)
 {
     golden();
     names();
+    words();
     rough();
     return done();
 }

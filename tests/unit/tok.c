@@ -370,8 +370,10 @@ static void version2(void)
     ok(encodes(t, "xaba", (uint32_t[]){ 3 + ('x' * 5 & 255), 301 }, 2) &&
        tok_pair(t, a, 400) == 301 && tok_pair(t, 300, a) == 301, "version 2: by rank");
     tok_free(t);
-    o.flags = 8, other_file(o, &b);
-    ok(dies(1, "flags 0x8", load, NULL), "version 2: unknown flags");
+    o.flags = 16, other_file(o, &b);
+    ok(dies(1, "flags 0x10", load, NULL), "version 2: unknown flags");
+    o.flags = 9, other_file(o, &b);
+    ok(dies(1, "words, but the special token 0 is not <pad>", load, NULL), "version 2: words");
     o.flags = 2, other_file(o, &b);
     ok(dies(1, "merges go by rank", load, NULL), "version 2: by rank, but not whole pieces");
     o.flags = 1, o.merges = 6, other_file(o, &b);
