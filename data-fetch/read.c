@@ -179,7 +179,7 @@ static bool text_row(void *arg, const char *s, size_t n)
     }
     buf_clear(&r->made);
     buf_str(&r->made, "{\"text\":");
-    json_str(&r->made, s, n);
+    json_str_valid(&r->made, s, n);
     buf_char(&r->made, '}');
     return out(r, r->made.s, r->made.n);
 }

@@ -71,6 +71,14 @@ static int plain_bytes(uint64_t x)
     return m ? __builtin_ctzll(m) / 8 : 8;      /* a borrow disturbs higher bytes only */
 }
 
+/* The same, but what is not ASCII counts as plain. */
+static int fine_bytes(uint64_t x)
+{
+    const uint64_t one = 0x0101010101010101u, top = one << 7, q = x ^ one * '"', b = x ^ one * '\\';
+    uint64_t m = (((x - one * 32) & ~x) | ((q - one) & ~q) | ((b - one) & ~b)) & top;
+    return m ? __builtin_ctzll(m) / 8 : 8;
+}
+
 /* First byte from p on that is '"', '\\', a control character or not ASCII; eight at a time. */
 static const char *plain(const char *p, const char *end)
 {
@@ -406,7 +414,7 @@ static char *put_char(char *o, const char **p, const char *end)
     return o + k;
 }
 
-void json_str(Buf *b, const char *s, size_t n)
+static inline void quote(Buf *b, const char *s, size_t n, bool valid)
 {
     enum { ROOM = 16 };                         /* for one round: 8 bytes and a character */
     const char *p = s, *end = n ? s + n : s;
@@ -423,15 +431,19 @@ void json_str(Buf *b, const char *s, size_t n)
             uint64_t x;
             memcpy(&x, p, 8);
             memcpy(o, p, 8);
-            int k = plain_bytes(x);
+            int k = valid ? fine_bytes(x) : plain_bytes(x);
             p += k, o += k;
             if (k == 8) continue;
         }
-        o = put_char(o, &p, end);
+        if (valid && (unsigned char)*p >= 128) *o++ = *p++;
+        else o = put_char(o, &p, end);
     }
     if (o) b->n = (size_t)(o - b->s);
     buf_char(b, '"');
 }
+
+void json_str(Buf *b, const char *s, size_t n) { quote(b, s, n, false); }
+void json_str_valid(Buf *b, const char *s, size_t n) { quote(b, s, n, true); }
 
 void json_num(Buf *b, double x)
 {

@@ -37,6 +37,7 @@ bool json_is_str(const Json *j, const char *s);
 int json_hex4(const char *p, const char *end);
 
 void json_str(Buf *b, const char *s, size_t n);  /* quoted and escaped; invalid UTF-8 -> U+FFFD */
+void json_str_valid(Buf *b, const char *s, size_t n);   /* the same, of what is known to be UTF-8 */
 /* A text that reads back equal, of 15, 16 or 17 digits; integers to 2^53 plain; NaN: null. */
 void json_num(Buf *b, double x);
 

@@ -30,7 +30,7 @@ static void put_string(Csv *c, Buf *b, size_t i)
         s = c->fixed.s;
         n = c->fixed.n;
     }
-    json_str(b, s, n);
+    json_str_valid(b, s, n);
 }
 
 static void header(Csv *c)

@@ -89,7 +89,7 @@ static void string(Parquet *p, PqLeaf *l, Buf *out)
     if (n > PARQUET_ROW / 8 || out->n > p->limit - PARQUET_ROW / 8 * 7)
         check_room(p, l, s, n, out);
     if (utf8_valid(s, n) != n) pq_bad(p, l, "bytes that are not UTF-8 (leave the column out?)");
-    json_str(out, s, n);
+    json_str_valid(out, s, n);
 }
 
 void pq_value(Parquet *p, PqLeaf *l, Buf *out)

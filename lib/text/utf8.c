@@ -55,6 +55,27 @@ int utf8_put(char *s, uint32_t cp)
     return k;
 }
 
+/* How many bytes of s are well-formed characters of two and three bytes, as far as four bytes at once
+ * show: most of what is not English. */
+static size_t twos_and_threes(const char *s, size_t n)
+{
+    size_t i = 0;
+    uint32_t w, odd;
+    while (n - i >= 4) {
+        memcpy(&w, s + i, 4);                           /* the first byte is the lowest */
+        if ((w & 0xc0c0f0) == 0x8080e0) {
+            odd = w & 0x200f;
+            if (odd == 0 || odd == 0x200d) break;       /* overlong; a surrogate */
+            i += 3;
+        } else if ((w & 0xc0e0) == 0x80c0 && (w & 0x1e)) {
+            i += 2;
+        } else {
+            break;
+        }
+    }
+    return i;
+}
+
 size_t utf8_valid(const char *s, size_t n)
 {
     size_t i = 0;
@@ -64,6 +85,7 @@ size_t utf8_valid(const char *s, size_t n)
             i += 8;
             continue;
         }
+        if ((unsigned char)s[i] >= 0xc0 && (i += twos_and_threes(s + i, n - i)) == n) break;
         uint32_t cp;
         int k = utf8_next(s + i, n - i, &cp);
         if (k < 0)

@@ -264,6 +264,17 @@ static void writing(void)
     Json *j = json_parse(&a, q.s, q.n, &err, &at);
     ok(j && j->len == b.n && !memcmp(j->s, b.s, b.n),
         "what json_str writes, json_parse reads back");
+    int same = 1;
+    for (size_t from = 0, n = 0; from + 64 < b.n && from < 50000; from++, n = (n + 1) % 40) {
+        size_t to = from + n;
+        while ((b.s[from] & 0xc0) == 0x80) from++;
+        while ((b.s[to] & 0xc0) == 0x80) to++;
+        Buf v = {0}, w = {0};
+        json_str(&v, b.s + from, to - from), json_str_valid(&w, b.s + from, to - from);
+        same &= v.n == w.n && !memcmp(v.s, w.s, v.n);
+        buf_free(&v), buf_free(&w);
+    }
+    ok(same, "json_str_valid writes the same");
     buf_free(&b);
     buf_free(&q);
 }

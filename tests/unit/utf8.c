@@ -71,6 +71,44 @@ static void exhaustive(void)
     ok(!wrong, "every scalar value, there and back (%u wrong)", wrong);
 }
 
+/* utf8_valid() as it is defined, a character at a time. */
+static size_t plain_valid(const char *s, size_t n)
+{
+    uint32_t cp;
+    size_t i = 0;
+    for (int k; i < n && (k = utf8_next(s + i, n - i, &cp)) > 0; ) i += (size_t)k;
+    return i;
+}
+
+static void fast_path(void)
+{
+    unsigned wrong = 0;
+    char s[8] = "???\xc3\xa9" "ab";
+    for (uint32_t x = 0xc00000; x < 0x1000000; x++) {
+        s[0] = (char)(x >> 16), s[1] = (char)(x >> 8), s[2] = (char)x;
+        wrong += utf8_valid(s, 7) != plain_valid(s, 7) || utf8_valid(s, 4) != plain_valid(s, 4);
+    }
+    ok(!wrong, "strings of three bytes, a character after them (%u wrong)", wrong);
+    char t[64];
+    uint64_t x = 1;
+    static const char *const part[] = { "a", "\xc3\xa9", "\xe6\x97\xa5", "\xf0\x9f\x98\x80", "\xed\x9f\xbf",
+                                        "\xed\xa0\x80", "\xe0\xa0\x80", "\xc2", "\xe6\x97", "\x80" };
+    wrong = 0;
+    for (int i = 0; i < 300000; i++) {
+        size_t n = 0;
+        while (n < 50) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            uint64_t k = (x >> 40) % 64;
+            const char *c = part[k < 60 ? k % 5 : 5 + k % 5];
+            memcpy(t + n, c, strlen(c));
+            n += strlen(c);
+        }
+        n -= x >> 60;
+        wrong += utf8_valid(t, n) != plain_valid(t, n);
+    }
+    ok(!wrong, "300,000 mixed strings (%u wrong)", wrong);
+}
+
 static void repairs(const char *name, const char *s, size_t n, const char *want, uint64_t bad)
 {
     Buf b = {0};
@@ -86,6 +124,7 @@ int main(void)
 {
     list();
     exhaustive();
+    fast_path();
     repairs("bad bytes, a cut character", "hi\xff\xfe \xe6\xad\n", 8, "hi" R R " " R "\n", 3);
     repairs("overlong", "\xc0\x80", 2, R R, 2);
     repairs("a surrogate", "\xed\xa0\x80", 3, R R R, 3);
