@@ -296,7 +296,7 @@ BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 bench: $(BIN) $(BENCH) $(BUILD)/tests/parquet/write
 	@for d in fp32 bf16; do $(BUILD)/tests/bench/ops --dtype $$d $(if $(JSON),--json) || exit 1; done
 	@PATH="$(abspath $(BUILD))/bin:$$PATH"; export PATH; set -e; \
-	BUILD="$(abspath $(BUILD))" tests/bench/data-fetch.sh 3; \
+	$(if $(JSON),,BUILD="$(abspath $(BUILD))" tests/bench/data-fetch.sh 3;) \
 	if [ -n "$(DOCS)" ]; then tests/bench/bpe-train.sh "$(DOCS)"; \
 	  bpe-train -q -v 32768 -o "$(BUILD)/bench.tok" "$(DOCS)"; tests/bench/tok-encode.sh "$(BUILD)/bench.tok" "$(DOCS)"; \
 	  tests/bench/cjk.sh; fi; \

@@ -25,6 +25,15 @@ is "each row as often as was asked for" "sort h.jsonl | uniq -c | awk '{print \$
  500 3 b"
 for m in 64K 100K 1M; do ok "the same in $m" "$fetch --shuffle 7 -S $m a.jsonl 'b.jsonl*2.5' | cmp - h.jsonl"; done
 ok "no temporary file is left" "mkdir tmp && $fetch --shuffle 7 -S 64K -T tmp a.jsonl b.jsonl >/dev/null && [ -z \"\$(ls tmp)\" ]"
+# the same rows as one file, as three, packed: one set, one order
+mkdir -p sets m/datasets/me/s/resolve/main
+r=m/datasets/me/s/resolve/main
+cp a.jsonl $r/whole.jsonl; head -n 333 a.jsonl >$r/1.jsonl; sed -n 334,335p a.jsonl >$r/2.jsonl; tail -n 665 a.jsonl | gzip >$r/3.jsonl.gz
+chunked() { printf '{"licence":"x","default":"a","repo":"me/s","splits":{"a":{"files":[%s]}}}\n' "$1" >sets/s.json; PIPEGPT_SETS=$dir/sets HF_ENDPOINT=file://$dir/m $fetch --shuffle 7 -S $2 's*2.25' >"$3"; }
+ok "a set in one file" "chunked '\"whole.jsonl\"' 512M one && [ \$(wc -l <one) -eq 2250 ]"
+ok "in three, the same order" "chunked '\"1.jsonl\",\"2.jsonl\",\"3.jsonl.gz\"' 512M three && cmp one three"
+ok "in 64K too" "chunked '\"1.jsonl\",\"2.jsonl\",\"3.jsonl.gz\"' 64K three && cmp one three"
+ok "with 3 threads too" "OMP_NUM_THREADS=3 chunked '\"whole.jsonl\"' 100K three && cmp one three"
 ok "another file does not reorder the rest" "$fetch --shuffle 7 a.jsonl >alone && grep '\"a' h.jsonl | cmp - alone"
 ok "another seed does" "! $fetch --shuffle 8 a.jsonl | cmp -s - alone"
 is "it mixes: the mean place of the first half" "awk -F'\"a' '{n = \$2 + 0; if (n < 500) s += NR} END {m = s / 500; print (m > 450 && m < 550)}' alone" 1
