@@ -2,6 +2,7 @@
 # make setup         install what the build and the tests need (Debian, Ubuntu: root or sudo)
 # make check         all tests; ends with "N passed, N failed"
 # make check-asan    the same under the address and undefined-behaviour sanitizers
+# make check-gpu     on a machine with a GPU: the CUDA tests there, speed and memory, as JSON; 8 minutes
 # make check-fuzz    fuzz every reader of files, FUZZ_SECONDS=10 each; libFuzzer if clang has it
 # make pretrain      DEPTH=4 RUN=runs/d4 DATA='a.txt b.jsonl': text to a base model, what is missing of it;
 #                    VOCAB=32768 SEQ=2048 VAL=5 SPLIT=blank TRAIN='--hours 2 ...'
@@ -233,6 +234,14 @@ HELPERS  := $(addprefix $(BUILD)/tests/,fetch/server parquet/write peak)
 check: $(BIN) $(CTBIN) $(HELPERS)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/run $(CTBIN) $(SHTESTS)
 
+# tests/cuda/*.c again, for a GPU in place of the emulator
+GPUBIN   := $(if $(have_cuda),$(patsubst %.c,$(BUILD)/gpu/%,$(wildcard tests/cuda/*.c)))
+$(BUILD)/gpu/tests/cuda/%: tests/cuda/%.c tests/cuda/on_device.h $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests -I$(CUDA_HOME)/include -include tests/cuda/on_device.h $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+check-gpu: $(BIN) $(GPUBIN) $(BUILD)/tests/bench/ops
+	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/gpu.sh
+
 # T=tests/unit/json.c, T=tests/cli/tok-encode.sh, ...: one test, its whole output
 check-one: $(BIN) $(HELPERS) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
 	BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%),sh $(T))
@@ -334,7 +343,7 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
-.PHONY: all check check-one check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
+.PHONY: all check check-one check-gpu check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 endif

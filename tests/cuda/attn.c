@@ -11,8 +11,6 @@
 #define HARNESS_CUDA
 #include "../ops/harness.h"
 
-const Ops *cuda_ops_faulty(int fault);
-
 /* M 0: attn and its backward; else attn_kv, the queries of row b at position pos(b) */
 typedef struct Shape { int B, T, H, K, D, window, doc, M; } Shape;
 enum { Q, KEY, VAL, DY, INPUTS };       /* arrays of a case */
@@ -328,6 +326,9 @@ static void check_put(int K, int D)
     free(k); free(v); free(c); free(got[0]); free(got[1]);
 }
 
+#ifndef ON_DEVICE
+const Ops *cuda_ops_faulty(int fault);
+
 /* Some schedule must show each fault: in the forward, in the gradient of q, in those of k and v, in
  * the cached forward. A gradient is judged with the right y and lse. */
 static const char *const faults[] = { "no fault", "no barrier when a tile has come",
@@ -368,6 +369,7 @@ static void check_faults(void)
     answer_free(&right); answer_free(&right_c);
     problem_free(&p); problem_free(&c);
 }
+#endif
 
 /* B T H K D window doc M */
 static const Shape shapes[] = {
@@ -408,6 +410,8 @@ int main(void)
     }
     check_unaligned();
     check_apart();
+#ifndef ON_DEVICE
     check_faults();
+#endif
     return done();
 }
