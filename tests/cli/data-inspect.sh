@@ -30,8 +30,8 @@ is "plain text" "printf 'a\n\nb\n' >t.txt; $look t.txt | tr '\n' ' '" "format pl
 is "Parquet" "$look '$top/tests/parquet/map.parquet' | head -n 1 | cut -d' ' -f1" rows
 is "a zip" "$look '$top/tests/archives/zip64.zip'" "format zip
 files 2
-  data/a.jsonl size 710 packed 86 deflated
-  data/b.csv size 18 packed 18 stored"
+  data/a.jsonl size 730 packed 98 deflated
+  data/b.csv size 16 packed 16 stored"
 is "a file of it" "$look '$top/tests/archives/zip64.zip:*.csv' | tr '\n' ' '" "format CSV rows 1 fields   text string 1   n string 1 "
 is "a tar" "tar -cf x.tar c.csv t.txt; $look x.tar; ln -s c.csv l; tar -cf x.tar l; $look x.tar | tail -n 1" "format tar
 files 2
