@@ -29,7 +29,7 @@ static Bpb bpb_of(Subject *s, const Data *d, uint64_t rows, int B)
 void bpb_task(Subject *s, const StrList *shards, Out *out)
 {
     Data *d = data_open(shards);
-    data_require(d, tok_hash(s->tok), s->m->cfg.V, 0);
+    data_require(d, tok_hash(s->tok), tok_vocab(s->tok), 0);
     if (opt.doc_mask && d->head.bos == UINT32_MAX)
         die("%s: its tokenizer has no <|bos|>, by which --doc-mask finds documents", d->path[0]);
     int T = s->m->cfg.T;

@@ -136,7 +136,8 @@ void chat_task(Subject *s, const StrList *operands, Out *out)
 {
     Task **task = xcalloc((size_t)operands->n, sizeof *task);
     Out *items = opt.items ? out_open(opt.items, 0) : NULL;
-    Chat *chat = chat_new(s->tok, s->dir, s->enc, CHAT_NANOCHAT, -1);
+    Chat *chat = chat_new(s->tok, s->dir, s->enc, chat_guess(s->tok), -1);
+    chat_stops(chat, s->stop);
     Gen *gen = gen_new(s->m);
     Tool calculator;
     bool tools = !opt.no_tools && tool_init(&calculator, s->tok, s->enc);

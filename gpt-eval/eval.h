@@ -28,6 +28,7 @@ typedef struct Subject {
     Lora *lora;                     /* NULL: none */
     Tok *tok;
     TokEnc *enc;
+    unsigned char *stop;            /* [V] tokens that end an answer */
     Tape tape;
 } Subject;
 

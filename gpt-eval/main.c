@@ -1,7 +1,9 @@
 /* gpt-eval -- measures a model: JSON lines, one per task. */
 #include "gpt/ckpt.h"
+#include "gpt/ends.h"
 #include "eval.h"
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *model_dir, *adapter, *output = "-", *device = "auto", *dtype = "auto";
@@ -47,9 +49,9 @@ static Subject open_subject(void)
                      ema ? CKPT_EMA : 0);
     if (adapter) s.lora = ckpt_lora_for(adapter, s.m, model_dir);
     s.tok = ckpt_tok(model_dir);
-    if (tok_vocab(s.tok) != s.m->cfg.V)
-        die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", model_dir,
-            tok_vocab(s.tok), s.m->cfg.V);
+    ends_check(model_dir, s.tok, &s.m->cfg);
+    s.stop = xcalloc((size_t)s.m->cfg.V, 1);
+    ends_stops(model_dir, s.tok, s.m->cfg.V, s.stop);
     s.enc = tokenc_new(s.tok);
     tape_init(&s.tape, s.m->ops);
     return s;
@@ -62,6 +64,7 @@ static void close_subject(Subject *s)
     lora_free(s->lora);
     model_free(s->m);
     tok_free(s->tok);
+    free(s->stop);
 }
 
 typedef struct Command {

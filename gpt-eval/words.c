@@ -19,20 +19,17 @@ static void sample(Trial *t, const Ids *prompt, Answer *a)
 {
     Subject *s = t->s;
     int *ids = xreallocarray(NULL, prompt->n, sizeof *ids);
-    unsigned char *stop = xcalloc((size_t)s->m->cfg.V, 1);
     for (size_t i = 0; i < prompt->n; i++) ids[i] = (int)prompt->id[i];
-    chat_stops(t->chat, stop);
     uint64_t key[2] = { xxh3(t->name, strlen(t->name)), t->score.items };
     double temperature = opt.temperature >= 0 ? opt.temperature : opt.samples > 1 ? 1 : 0;
     GenJob job = {
         .model = s->dir, .prompt = ids, .n = (int)prompt->n, .samples = opt.samples,
         .batch = opt.batch ? opt.batch : 16, .max_tokens = opt.max_tokens,
         .pick = { .temperature = temperature, .top_k = opt.top_k }, .seed = (uint64_t)opt.seed,
-        .stream = xxh3(key, sizeof key), .stop = stop, .token = on_token, .end = on_end, .arg = a,
+        .stream = xxh3(key, sizeof key), .stop = s->stop, .token = on_token, .end = on_end, .arg = a,
         .tool = t->tool,
     };
     gen_run(t->gen, &job);
-    free(stop);
     free(ids);
 }
 

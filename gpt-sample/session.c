@@ -5,35 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids that the tokenizer lacks stand for nothing: tables of embeddings are often rounded up. They
- * end a sample. */
-static void check_vocab(const Session *s)
-{
-    int have = tok_vocab(s->tok), V = s->m->cfg.V;
-    char *own = ckpt_path(s->dir, "tokenizer.tok");
-    if (have > V || (own && have < V))
-        die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", s->dir, have, V);
-    free(own);
-}
-
-static void set_stops(Session *s)
-{
-    s->stop = xcalloc((size_t)s->m->cfg.V, 1);
-    ends_stops(s->dir, s->tok, s->m->cfg.V, s->stop);
-    for (int id = tok_vocab(s->tok); id < s->m->cfg.V; id++) s->stop[id] = 1;
-}
-
 void session_open(Session *s, const char *dir, int which, const char *adapter, const Ops *ops)
 {
     s->dir = dir;
     s->m = ckpt_model(dir, ops, which);
     if (adapter) s->lora = ckpt_lora_for(adapter, s->m, dir);
     s->tok = ckpt_tok(dir);
-    check_vocab(s);
+    ends_check(dir, s->tok, &s->m->cfg);
     s->bos = ends_bos(dir, s->tok, &s->m->cfg);
     s->enc = tokenc_new(s->tok);
     s->gen = gen_new(s->m);
-    set_stops(s);
+    s->stop = xcalloc((size_t)s->m->cfg.V, 1);
+    ends_stops(dir, s->tok, s->m->cfg.V, s->stop);
 }
 
 void session_chat(Session *s, const char *template, const char *cmd, int no_tools)

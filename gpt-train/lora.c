@@ -1,6 +1,7 @@
 /* A run that trains an adapter: the model it belongs to, its part of state.json, and merging. */
 #include "gpt/lora.h"
 #include "gpt/ckpt.h"
+#include "gpt/ends.h"
 #include "options.h"
 #include "run.h"
 #include <inttypes.h>
@@ -72,7 +73,13 @@ void lora_merge_run(void)
     lora_merge(l);
     note(1, "%d linear maps of %s now have the adapter in their weights", l->nlow, opt.init);
     tok_print(t, &tok);
+    ends_check(opt.init, t, &m->cfg);
+    unsigned char *stop = xcalloc((size_t)m->cfg.V, 1);
+    ends_stops(opt.init, t, m->cfg.V, stop);
+    int bos = ends_bos(opt.init, t, &m->cfg);
     if (ckpt_save(opt.out, m, NULL, &tok, NULL, NULL)) exit(1);
+    if (m->cfg.family == &llama_family) ends_write(opt.out, &m->cfg, t, bos, stop);
+    free(stop);
     buf_free(&tok);
     lora_free(l);
     model_free(m);

@@ -1,5 +1,6 @@
 /* gpt-train -- trains a GPT on row shards: options, what is there already, the plan, then run.c. */
 #include "gpt/ckpt.h"
+#include "gpt/ends.h"
 #include "export_run.h"
 #include "gpt/llama.h"
 #include "options.h"
@@ -68,12 +69,11 @@ static const Json *open_state(char **file)
     return j;
 }
 
-/* Where the model comes from; NULL: nowhere. */
-static const char *source(void) { return opt.resume && !opt.lora ? opt.out : opt.init; }
+const char *run_source(void) { return opt.resume && !opt.lora ? opt.out : opt.init; }
 
 static Tok *open_tok(void)
 {
-    const char *from = source();
+    const char *from = run_source();
     if (!opt.tok) return ckpt_tok(from);
     Tok *t = tok_load(opt.tok);
     if (from) {
@@ -127,7 +127,7 @@ static Config named_model(int V)
         die_usage("--model: '%s' is neither tutorial, minimind, minimind-moe nor a file",
                   opt.model);
     c = config_file(opt.model);
-    if (V && c.V != V)
+    if (V && c.V < V)
         die("%s: vocab_size is %d, but the tokenizer has %d tokens", opt.model, c.V, V);
     return c;
 }
@@ -144,7 +144,7 @@ static Config with_dropout(Config c)
 
 static Config find_config(const Data *train, int V)
 {
-    if (source()) return config_from(source());
+    if (run_source()) return config_from(run_source());
     if (train && opt.T && (uint32_t)opt.T != train->head.T)
         die("%s: rows of T %" PRIu32 ", but --max-seq-len is %d", train->path[0], train->head.T,
             opt.T);
@@ -252,7 +252,7 @@ static void dry_run(void)
     else if (train && !V) V = (int)train->head.vocab;
     Config c = choose_config(train, V);
     int T = row_length(train, &c);
-    if (tok && c.V != V) die("%s: vocabulary %d, but the tokenizer's is %d", opt.init, c.V, V);
+    if (tok) ends_check(opt.init, tok, &c);
     if (train && tok) data_require(train, tok_hash(tok), V, T);
     if (opt.sft) inherit_rates(&keep);
     if (opt.sft && train) sft_require(train);
@@ -296,7 +296,7 @@ static void open_data(Run *r, const Json *state, const char *file, int T)
 /* Weights and optimizer: from the run, from --init, or new. */
 static void open_model(Run *r, const Json *state, const char *file)
 {
-    const char *from = source();
+    const char *from = run_source();
     if (from) {
         r->m = ckpt_model(from, r->ops, opt.lora ? 0 : CKPT_TRAIN);
     } else {
@@ -388,9 +388,7 @@ static int train(void)
     r.tok = open_tok();
     if (!opt.rl) r.train = data_open(&opt.train);
     Config c = choose_config(r.train, tok_vocab(r.tok));
-    if (c.V != tok_vocab(r.tok))
-        die("%s: vocabulary %d, but the tokenizer's is %d", source(), c.V,
-            tok_vocab(r.tok));
+    ends_check(run_source(), r.tok, &c);
     if (opt.rl) open_prompts(&r, state, file, &c);
     else open_rows(&r, state, file, &c);
     say_plan(&r);

@@ -21,9 +21,9 @@ typedef struct Prompts {
     uint64_t hash;                  /* of all rows: a resume needs the same ones */
 } Prompts;
 /* Adds rows {"messages": [...]}, of which an assistant's last message is left out, or {"prompt":
- * "..."}, for models without turns; most: ids that a prompt may have. Dies "FILE: line N: why". */
-void prompts_read(Prompts *v, const char *path, const Tok *tok, TokEnc *enc, Chat *chat,
-                  size_t most);
+ * "..."}, for models without turns. bos: the id that begins such a text, -1 none; most: ids that a
+ * prompt may have. Dies "FILE: line N: why". */
+void prompts_read(Prompts *v, const char *path, TokEnc *enc, Chat *chat, int bos, size_t most);
 void prompts_free(Prompts *v);
 
 /* rl_sample.c */

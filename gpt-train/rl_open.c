@@ -1,5 +1,6 @@
 /* What a run of reinforcement learning needs, made and taken down. */
 #include "gpt/ckpt.h"
+#include "gpt/ends.h"
 #include "options.h"
 #include "rl.h"
 #include <inttypes.h>
@@ -70,16 +71,17 @@ void rl_prepare(Run *r, const Config *c)
     if ((size_t)opt.max_tokens >= T)
         die_usage("--max-tokens: %d, but the model has %zu positions", opt.max_tokens, T);
     rl->enc = tokenc_new(r->tok);
-    if (tok_special(r->tok, SP_ASSISTANT_START) >= 0)
-        rl->chat = chat_new(r->tok, "the tokenizer", rl->enc, CHAT_NANOCHAT, -1);
+    if (chat_known(r->tok))
+        rl->chat = chat_new(r->tok, "the tokenizer", rl->enc, chat_guess(r->tok), -1);
     rl->has_tool = !opt.no_tools && tool_init(&rl->tool, r->tok, rl->enc);
     rl->stop = xcalloc((size_t)c->V, 1);
     if (rl->chat) chat_stops(rl->chat, rl->stop);
-    if (tok_special(r->tok, SP_BOS) >= 0) rl->stop[tok_special(r->tok, SP_BOS)] = 1;
+    ends_stops(run_source(), r->tok, c->V, rl->stop);
+    int bos = ends_bos(run_source(), r->tok, c);
     size_t most = T - (size_t)opt.max_tokens;
-    prompts_read(&rl->train, opt.rl, r->tok, rl->enc, rl->chat, most);
+    prompts_read(&rl->train, opt.rl, rl->enc, rl->chat, bos, most);
     for (int i = 0; i < opt.val.n; i++)
-        prompts_read(&rl->val, opt.val.s[i], r->tok, rl->enc, rl->chat, most);
+        prompts_read(&rl->val, opt.val.s[i], rl->enc, rl->chat, bos, most);
     plan(r, c);
     plan_count(&r->plan);
     count_memory(r);

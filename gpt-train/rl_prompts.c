@@ -6,7 +6,8 @@
 #include <string.h>
 
 typedef struct Reader {
-    const Tok *tok; Chat *chat; TokEnc *enc;
+    Chat *chat; TokEnc *enc;
+    int bos;
     const char *path; uint64_t line;
     Arena a;                        /* of the line */
 } Reader;
@@ -73,8 +74,7 @@ static void from_messages(Reader *f, const Json *messages, Prompt *p)
 static void from_text(const Reader *f, const Json *text, Prompt *p)
 {
     if (text->kind != J_STR) bad(f, "\"prompt\" is not a string");
-    int bos = tok_special(f->tok, SP_BOS);
-    if (bos >= 0) ids_add(&p->ids, (uint32_t)bos);
+    if (f->bos >= 0) ids_add(&p->ids, (uint32_t)f->bos);
     tok_encode(f->enc, text->s, text->len, &p->ids);
     if (!p->ids.n) bad(f, "an empty prompt");
     keep(&p->text, &p->text_len, text->s, text->len);
@@ -104,9 +104,9 @@ static void add(Prompts *v, Reader *f, const char *s, size_t n, size_t most)
     v->hash = xxh3(two, sizeof two);
 }
 
-void prompts_read(Prompts *v, const char *path, const Tok *tok, TokEnc *enc, Chat *chat, size_t most)
+void prompts_read(Prompts *v, const char *path, TokEnc *enc, Chat *chat, int bos, size_t most)
 {
-    Reader f = { .tok = tok, .chat = chat, .enc = enc };
+    Reader f = { .chat = chat, .enc = enc, .bos = bos };
     In *in = in_open(path);
     Buf line = {0};
     size_t before = v->n;

@@ -86,6 +86,9 @@ void run_save_last(Run *r);         /* dies if that fails */
 real *run_mean_on(Run *r);
 void run_mean_off(Run *r, real *w);
 
+/* main.c: the directory that the model comes from; NULL: none */
+const char *run_source(void);
+
 /* step.c */
 void run_batch(Run *r);             /* ids of a micro-batch, here and on the device; the tape */
 void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */

@@ -1,4 +1,5 @@
 /* Samples on the way: how the model continues a few prompts, greedily. */
+#include "gpt/ends.h"
 #include "options.h"
 #include "run.h"
 #include <inttypes.h>
@@ -21,11 +22,13 @@ static void on_token(void *arg, int sample, int id)
 
 static void on_end(void *arg, int sample, int id) { (void)arg; (void)sample; (void)id; }
 
-/* <|bos|> (if there is one) and the prompt's tokens. */
-static Ids encode(const Tok *tok, const char *prompt)
+/* What begins a text (if anything does) and the prompt's tokens. */
+static Ids encode(const Run *r, const char *prompt)
 {
+    const Tok *tok = r->tok;
     Ids ids = {0};
-    if (tok_special(tok, SP_BOS) >= 0) ids_add(&ids, (uint32_t)tok_special(tok, SP_BOS));
+    int bos = ends_bos(run_source(), tok, &r->plan.cfg);
+    if (bos >= 0) ids_add(&ids, (uint32_t)bos);
     TokEnc *e = tokenc_new(tok);
     tok_encode(e, prompt, strlen(prompt), &ids);
     tokenc_free(e);
@@ -34,7 +37,7 @@ static Ids encode(const Tok *tok, const char *prompt)
 
 static void sample_one(Run *r, const char *prompt, const unsigned char *stop)
 {
-    Ids ids = encode(r->tok, prompt);
+    Ids ids = encode(r, prompt);
     if (ids.n == 0 || ids.n >= (size_t)r->plan.cfg.T) {
         warn("--sample-prompt: %zu tokens, not from 1 to %d; left out", ids.n, r->plan.cfg.T - 1);
         ids_free(&ids);
@@ -65,9 +68,7 @@ void sample_all(Run *r)
                                          "If 5 + 3 = 8, then 8 - 3 =" };
     if (!r->gen) r->gen = gen_new(r->m);
     unsigned char *stop = xcalloc((size_t)r->plan.cfg.V, 1);
-    const int ends[] = { SP_BOS, SP_ASSISTANT_END };
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (tok_special(r->tok, ends[i]) >= 0) stop[tok_special(r->tok, ends[i])] = 1;
+    ends_stops(run_source(), r->tok, r->plan.cfg.V, stop);
     const char *const *p = opt.prompts.n ? opt.prompts.s : usual;
     int n = opt.prompts.n ? opt.prompts.n : (int)(sizeof usual / sizeof *usual);
     real *w = run_mean_on(r);

@@ -32,7 +32,7 @@ static int save(Run *r, const char *dir, const Optim *o, int with_tok, const cha
  * it was for the model that the run began with. */
 static void write_ends(Run *r)
 {
-    const char *from = opt.resume ? opt.out : opt.init;
+    const char *from = run_source();
     int V = r->m->cfg.V;
     if (r->has_ends || r->lora || r->m->cfg.family != &llama_family) return;
     unsigned char *stop = xcalloc((size_t)V, 1);

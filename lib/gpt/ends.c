@@ -23,6 +23,13 @@ static void add_ends(const char *dir, const char *file, int V, unsigned char *st
     arena_free(&a);
 }
 
+void ends_check(const char *dir, const Tok *t, const Config *c)
+{
+    int have = tok_vocab(t);
+    if (have > c->V || (have < c->V && c->family != &llama_family))
+        die("%s: the tokenizer has %d tokens, but the model's vocab_size is %d", dir, have, c->V);
+}
+
 /* <|user_start|> ends a text too: a model that goes on to the next turn would talk to itself. */
 void ends_stops(const char *dir, const Tok *t, int V, unsigned char *stop)
 {
@@ -31,6 +38,7 @@ void ends_stops(const char *dir, const Tok *t, int V, unsigned char *stop)
         int id = tok_special(t, ends[i]);
         if (id >= 0 && id < V) stop[id] = 1;
     }
+    for (int id = tok_vocab(t); id < V; id++) stop[id] = 1;
     if (!dir) return;
     add_ends(dir, "config.json", V, stop);
     add_ends(dir, "generation_config.json", V, stop);

@@ -6,7 +6,10 @@
 #define GPT_ENDS_H
 #include "gpt/ckpt.h"
 
-/* Sets stop[id], [V], for the tokens that end a text. dir NULL: there are no files. Dies if one
+/* Dies if the tokenizer cannot be that of the model in dir. It may have fewer tokens than a model of
+ * the Llama family has rows: tables of embeddings are often rounded up. */
+void ends_check(const char *dir, const Tok *t, const Config *c);
+/* Sets stop[id], [V], for the tokens that end a text, and for ids that stand for none. dir NULL: there are no files. Dies if one
  * names an id that is not below V. */
 void ends_stops(const char *dir, const Tok *t, int V, unsigned char *stop);
 /* The id that stands before a text, or -1. Where the files say nothing, only models of type llama

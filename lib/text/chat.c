@@ -46,6 +46,8 @@ ChatKind chat_guess(const Tok *t)
     return CHAT_NANOCHAT;
 }
 
+bool chat_known(const Tok *t) { return tok_named(t, needs[chat_guess(t)][USER]) >= 0; }
+
 static int need(const Chat *c, const char *tok_file, const char *name)
 {
     int id = tok_named(c->tok, name);

@@ -39,6 +39,7 @@ void chatids_cut(ChatIds *c, size_t n);         /* to at most n ids; not counted
 void chatids_free(ChatIds *c);
 
 typedef struct Chat Chat;
+bool chat_known(const Tok *t);                  /* has it the special tokens of any? */
 /* Dies "tok_file: has no ..." if the tokenizer lacks a special token that the template needs.
  * bos: the id that begins each conversation; -1: that of the template (chatml has none). */
 Chat *chat_new(const Tok *t, const char *tok_file, TokEnc *e, ChatKind kind, int bos);

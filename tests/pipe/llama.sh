@@ -52,4 +52,23 @@ ok "one stopped at 3 goes on" "$run --stop-at 3 -o lh && gpt-train -q -j 1 --res
 ok "to the same bytes" "cmp lg/adapter_model.safetensors lh/adapter_model.safetensors && cmp lg/optimizer-0.safetensors lh/optimizer-0.safetensors"
 is "a dry run counts no second model for the divergence" "$run --dry-run --json -o x | sed 's/.*bytes_decoding\": \([0-9]*\).*/\1/'" \
     "$(eval "$run --kl 0 --dry-run --json -o x" | sed 's/.*bytes_decoding": \([0-9]*\).*/\1/')"
+
+# a directory as Hugging Face has it: tokenizer.json, and more rows of embeddings than tokens
+padded() { rm -rf p; mkdir p; cp "$1"/* p/ 2>/dev/null; rm -f p/tokenizer.tok p/state.json p/optimizer-0.safetensors p/clock.json p/status.json; }
+sed 's/"vocab_size": 265/"vocab_size": 272/' config.json >wide.json
+ok "a model with rows to spare" "gpt-train -q -j 1 --model wide.json -t t.tok --train t.rows --steps 60 --total-batch-size 96 --optimizer adamw --lr 3e-3 --warmup-steps 0 --dtype fp32 -o wide >/dev/null"
+padded wide
+is "it has them, and no tokenizer of ours" "grep -o '\"vocab_size\": [0-9]*' p/config.json; ls p | tr '\n' ' '" '"vocab_size": 272
+config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json '
+field() { sed "s/.*\"$1\": \([^,}]*\).*/\1/"; }
+is "gpt-eval bpb: with either tokenizer" "gpt-eval -q --dtype fp32 -m p bpb t.rows | field bpb" "$(gpt-eval -q --dtype fp32 -m wide bpb t.rows | field bpb)"
+printf '%s\n' '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}' >c.jsonl
+is "gpt-eval chat runs, and ends answers" "gpt-eval -q -m p -n 4 chat c.jsonl | head -n 1 | field items" 1
+ok "gpt-train goes on with it" "gpt-train -q -j 1 --init p --train t.rows --steps 3 --total-batch-size 96 --optimizer adamw -o p2"
+is "to a directory that is as wide" "gpt-sample -q -m p2 -p q -n 1 --temperature 0 | grep -c '[ab]'; gpt-eval -q -m p2 bpb t.rows | field tokens" "$(printf '1\n'; gpt-eval -q -m p bpb t.rows | field tokens)"
+ok "rewards" "gpt-train -q -j 1 --init p $common --optimizer adamw --lr 3e-3 --steps 20 -o p3 >a.jsonl"
+is "teach it a ($(last a.jsonl pass_at_1))" "last a.jsonl pass_at_1 | awk '{print (\$1 > 0.8)}'" 1
+sed 's/"vocab_size": 265/"vocab_size": 262/' config.json >narrow.json
+says 1 "vocab_size is 262, but the tokenizer has 265" "fewer rows than tokens" "gpt-train -q --model narrow.json -t t.tok --train t.rows --steps 1 -o no"
+
 finish
