@@ -87,7 +87,7 @@ static int first_end(const Tok *t, const unsigned char *stop)
 void ends_write(const char *dir, const Config *c, const Tok *t, int bos, const unsigned char *stop)
 {
     Buf b = {0};
-    hf_print(t, dir, &b);
+    hf_print(t, dir, bos, &b);
     put_file(dir, "tokenizer.json", &b);
 
     buf_clear(&b);
@@ -96,6 +96,8 @@ void ends_write(const char *dir, const Config *c, const Tok *t, int bos, const u
                bos >= 0 ? "true" : "false");
     put_token(&b, "bos_token", t, bos);
     put_token(&b, "eos_token", t, first_end(t, stop));
+    put_token(&b, "unk_token", t, tok_words(t) ? 1 : -1);
+    put_token(&b, "pad_token", t, tok_words(t) ? 0 : -1);
     buf_str(&b, "}\n");
     put_file(dir, "tokenizer_config.json", &b);
 

@@ -28,7 +28,7 @@ void tok_convert(const char *in, const char *out, const char *pattern)
     if (ranks)
         tiktoken_print(t, in, &b);
     else
-        hf_print(t, in, &b);
+        hf_print(t, in, tok_special(t, SP_BOS), &b);
     if (ranks && t->specials)
         note(1, "%s: %zu special tokens are left out: ranks have none", out, t->specials);
     Out *o = out_open(out, 0);

@@ -8,8 +8,9 @@
  * NULL. Dies on what cannot be converted. */
 void tok_convert(const char *in, const char *out, const char *pattern);
 
-/* The text of a tokenizer.json; dies "NAME: why" if this tokenizer cannot be said in it. */
-void hf_print(const Tok *t, const char *name, Buf *b);
+/* The text of a tokenizer.json, which puts the token bos before a text (-1: nothing); dies
+ * "NAME: why" if this tokenizer cannot be said in it. */
+void hf_print(const Tok *t, const char *name, int bos, Buf *b);
 
 /* What byte-level formats of other programs have in common. Bytes are spelled as characters: those
  * printable in Latin-1 as themselves, the others, in their order, as U+0100 and up. */

@@ -382,7 +382,7 @@ static void put_words(Writer *w)
 {
     buf_str(w->b, "  \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\s+\"}, "
                   "\"behavior\": \"Isolated\", \"invert\": false},\n"
-                  "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"Fuse\"},\n"
+                  "  \"decoder\": {\"type\": \"Fuse\"},\n"
                   "  \"model\": {\n    \"type\": \"WordLevel\",\n    \"unk_token\": ");
     json_str(w->b, word_specials[1], strlen(word_specials[1]));
     buf_str(w->b, ",\n    \"vocab\": {");
@@ -403,7 +403,7 @@ static void put_bytes(Writer *w, const char *name)
         warn("%s: some tokens cannot be reached by merging; as a tokenizer.json it may give other "
              "ids where two ways to make one token compete", name);
     put_split(w);
-    buf_str(b, "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"ByteLevel\", "
+    buf_str(b, "  \"decoder\": {\"type\": \"ByteLevel\", "
                "\"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true},\n"
                "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n"
                "    \"unk_token\": null,\n    \"continuing_subword_prefix\": null,\n"
@@ -416,12 +416,33 @@ static void put_bytes(Writer *w, const char *name)
     buf_str(b, "  }\n}\n");
 }
 
-void hf_print(const Tok *t, const char *name, Buf *b)
+static void put_begin(Writer *w, int bos)
+{
+    Buf name = {0};
+    if (bos < 0) {
+        buf_str(w->b, "  \"post_processor\": null,\n");
+        return;
+    }
+    json_str(&name, w->t->bytes.s + w->t->span[bos].at, w->t->span[bos].n);
+    buf_printf(w->b, "  \"post_processor\": {\"type\": \"TemplateProcessing\",\n"
+               "    \"single\": [{\"SpecialToken\": {\"id\": %s, \"type_id\": 0}},\n"
+               "      {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}],\n"
+               "    \"pair\": [{\"SpecialToken\": {\"id\": %s, \"type_id\": 0}},\n"
+               "      {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}},\n"
+               "      {\"SpecialToken\": {\"id\": %s, \"type_id\": 1}},\n"
+               "      {\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}],\n"
+               "    \"special_tokens\": {%s: {\"id\": %s, \"ids\": [%d], \"tokens\": [%s]}}},\n",
+               name.s, name.s, name.s, name.s, name.s, bos, name.s);
+    buf_free(&name);
+}
+
+void hf_print(const Tok *t, const char *name, int bos, Buf *b)
 {
     Writer w = { .t = t, .b = b };
     buf_str(b, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
     put_added(&w);
     buf_printf(b, "  \"normalizer\": %s,\n", t->nfc ? "{\"type\": \"NFC\"}" : "null");
+    put_begin(&w, bos);
     if (t->words) put_words(&w);
     else put_bytes(&w, name);
     buf_free(&w.spelled);

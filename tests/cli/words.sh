@@ -23,6 +23,7 @@ is "white space is Unicode's" "printf '%s\n' '{\"text\": \"a\u0085b c\u2003d\u00
 ok "threads and memory change nothing" "bpe-train -q --words -v 300 -j 1 -o one.tok docs.jsonl && PIPEGPT_TABLE=4096 PIPEGPT_BLOCK=500 bpe-train -q --words -v 300 -j 2 -T . -o two.tok docs.jsonl && cmp one.tok two.tok"
 ok "tokenizer.json and back" "tok-encode --convert docs.tok docs.json && tok-encode --convert docs.json back.tok && cmp docs.tok back.tok"
 is "which is of words" "jq -r '.model.type, .model.unk_token, .pre_tokenizer.pattern.Regex' docs.json | tr '\n' ' '" 'WordLevel <unk> \s+ '
+is "with what begins a text" "jq -c '.post_processor.special_tokens' docs.json" '{"<eos>":{"id":"<eos>","ids":[2],"tokens":["<eos>"]}}'
 says 1 "ranks are of byte pairs" "no ranks" "tok-encode --convert docs.tok x.tiktoken"
 for f in continue-from counts merges; do says 2 "--$f: not with --words" "--$f" "bpe-train --words --$f x docs.jsonl"; done
 bpe-train -q -v 300 --counts few.counts -o bpe.tok few.jsonl 2>/dev/null

@@ -10,7 +10,7 @@ static void one(void *arg)
     Tok *t = hf_parse("input", in->s, in->n);
     check_tok(t);
     Buf b = {0};
-    hf_print(t, "input", &b);
+    hf_print(t, "input", tok_special(t, SP_BOS), &b);
     Tok *u = hf_parse("again", b.s, b.n);
     must(tok_hash(u) == tok_hash(t) || t->by_rank);
     tok_free(t), tok_free(u), buf_free(&b);
@@ -28,7 +28,7 @@ void fuzz_seeds(FuzzSeed put)
         Buf b = {0};
         Tok *t = seed_tok(i);
         verbose = 0;
-        hf_print(t, "seed", &b);
+        hf_print(t, "seed", tok_special(t, SP_BOS), &b);
         put(b.s, b.n);
         tok_free(t), buf_free(&b);
     }

@@ -170,7 +170,7 @@ static void meaning(void)
        tok_is_special(t, 0) && !tok_is_special(t, 299) && tok_byte_id(t, 'a') == 256 - 'a' &&
        tok_pair(t, 256 - 'a', 256 - 'b') == 257 && tok_find(t, " ab", 3) == 258 && !tok_plain(t) &&
        tok_find(t, "<s>", 3) < 0, "what a file is read as");
-    hf_print(t, "f", &c);
+    hf_print(t, "f", tok_special(t, SP_BOS), &c);
     Tok *u = hf_parse("f", c.s, c.n);
     ok(tok_hash(t) == tok_hash(u), "written, read: the same");
     tok_free(t), tok_free(u);
@@ -183,7 +183,7 @@ static void meaning(void)
     ok(is(t, "abab", 4, (uint32_t[]){ 258, 258 }, 2) &&
        is(t, "bab", 3, (uint32_t[]){ 256 - 'b', 258 }, 2),
        "merges go by their own order, not that of ids");
-    buf_clear(&c), hf_print(t, "f", &c);
+    buf_clear(&c), hf_print(t, "f", tok_special(t, SP_BOS), &c);
     tok_free(t), t = hf_parse("f", c.s, c.n);
     ok(is(t, "abab", 4, (uint32_t[]){ 258, 258 }, 2), "and again");
     p.model = "\"ignore_merges\": true,";
@@ -201,7 +201,7 @@ static void plain(void)
     static const uint32_t m[][2] = { {'a', 'b'}, {256, 0}, {'\n', ' '}, {0xff, 0xfe}, {257, 257} };
     Tok *t = tok_from_merges(m, 5);
     Buf b = {0};
-    hf_print(t, "f", &b);
+    hf_print(t, "f", tok_special(t, SP_BOS), &b);
     Tok *u = hf_parse("f", b.s, b.n);
     ok(tok_hash(t) == tok_hash(u) && tok_plain(u) && tok_special(u, SP_OUTPUT_END) == 269,
        "a plain tokenizer keeps its hash");
