@@ -45,6 +45,8 @@ static void strong_etag(char to[200], const char *s)
     size_t n = strlen(s);
     *to = 0;
     if (n < 2 || n >= 200 || *s != '"' || s[n - 1] != '"') return;      /* weak ones are no proof */
+    for (size_t i = 1; i < n - 1; i++)                  /* it goes into a header of ours */
+        if (s[i] == '"' || (unsigned char)s[i] <= ' ' || s[i] == 127) return;
     memcpy(to, s, n + 1);
 }
 
