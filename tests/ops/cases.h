@@ -42,7 +42,9 @@ static double lin_terms(const int *d) { return fmax(d[1], fmax(d[0], d[2])); }
 static const int lin_dims[][MAXDIM] = {
     D(1, 1, 1, 0),   D(1, 17, 3, 1),   D(2, 65, 7, 0),   D(3, 130, 31, 1),  D(4, 64, 33, 0),
     D(5, 3, 1, 0),   D(7, 17, 65, 1),  D(13, 7, 16, 0),  D(17, 130, 3, 0),  D(65, 17, 130, 1),
-    D(31, 1, 50, 0), D(9, 300, 20, 0), D(20, 9, 600, 1), D(300, 11, 13, 0), D(130, 521, 143, 1),
+    D(31, 1, 50, 0), D(9, 300, 20, 0), D(20, 9, 600, 1), D(300, 11, 13, 0),
+    D(1, 264, 21, 1), D(2, 1032, 9, 0), D(3, 520, 5, 1),       /* few rows of whole 16 bytes */
+    D(130, 521, 143, 1),
 };
 static const int lin_deep[][MAXDIM] = {         /* sums in several parts, of all three products */
     D(6, 2601, 9, 1), D(9, 5, 2100, 0), D(2600, 5, 7, 0), D(1100, 1030, 2, 1),

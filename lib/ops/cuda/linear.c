@@ -1,11 +1,13 @@
-/* linear.c -- the linear maps, as products of whole matrices. */
+/* linear.c -- the linear maps, as products of whole matrices, but for the few rows of decoding. */
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/few.h"
 #include "ops/cuda/gemm.h"
 
 enum { BF16 = sizeof(Act) == 2 };
 
 void CU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
+    if (CU(few_rows)(y, x, w, N, C, O, beta)) return;
     cuda_gemm(&(CudaGemm){ .y = y, .d = y, .a = x, .b = w, .m = N, .n = O, .k = C, .tb = 1,
                            .batch = 1, .bf16_in = BF16, .bf16_out = BF16, .alpha = 1,
                            .beta = (float)beta });
