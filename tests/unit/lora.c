@@ -1,11 +1,14 @@
 /* Adapters on both families: gradients against differences of the loss, recomputation, the cache,
  * merging, targets, the text of --lora. Also as double (REAL_F64). */
 #include "base/err.h"
+#include "base/io.h"
+#include "gpt/ckpt.h"
 #include "gpt/decode.h"
-#include "gpt/lora.h"
+#include "gpt/safetensors.h"
 #include "tap.h"
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const Ops *ops;
 enum { B = 2, T = 9, N = B * T, V = 23 };
@@ -218,6 +221,80 @@ static void check_text(void)
            wrong("rank=4"), "what is refused");
 }
 
+/* ---- files that are not what they should be */
+
+static char dir[] = "/tmp/lora-test-XXXXXX";
+static Config one;
+typedef struct T2 { const char *name; int rows, cols; } T2;
+
+static void write_adapter(const char *config, const T2 *t, int n)
+{
+    char *path = xasprintf("%s/adapter_config.json", dir);
+    Out *o = out_open(path, 0);
+    out_write(o, config, strlen(config));
+    out_close(o);
+    free(path);
+    path = xasprintf("%s/adapter_model.safetensors", dir);
+    o = out_open(path, OUT_BINARY);
+    StWriter *w = stw_new();
+    real x[64] = { 0 };
+    for (int i = 0; i < n; i++) stw_add(w, t[i].name, 2, (int64_t[]){ t[i].rows, t[i].cols });
+    stw_begin(w, o);
+    for (int i = 0; i < n; i++) stw_data(w, x, t[i].rows * t[i].cols);
+    stw_end(w);
+    out_close(o);
+    free(path);
+}
+
+static void load(void *arg)
+{
+    uint64_t h;
+    (void)arg;
+    Model *m = model_new(ops, &one, 0);
+    Lora *l = ckpt_lora(dir, m, 1, &h);
+    _exit(l->nlow == 1 && h == 0 ? 7 : 8);
+}
+
+static void check_files(void)
+{
+#define Q "base_model.model.model.layers.0.self_attn.q_proj."
+    static const char good[] = "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4}";
+    static const struct { const char *says; const char *config; T2 t[3]; int n; } bad[] = {
+        { "no adapter: no lora_A", good, { { Q "lora_B.weight", 24, 2 } }, 1 },
+        { "no tensor " Q "lora_B.weight", good, { { Q "lora_A.weight", 2, 12 } }, 1 },
+        { "its shape is [20,2], the configuration asks for [24,2]", good,
+          { { Q "lora_A.weight", 2, 12 }, { Q "lora_B.weight", 20, 2 } }, 2 },
+        { "its rank is not the configuration's, 2", good,
+          { { Q "lora_A.weight", 3, 12 }, { Q "lora_B.weight", 8, 3 } }, 2 },
+        { "not of a LoRA adapter", good,
+          { { Q "lora_A.weight", 2, 12 }, { Q "lora_B.weight", 24, 2 }, { Q "bias", 2, 2 } }, 3 },
+        { "not of a LoRA adapter", good, { { "base_model.model.*.lora_A.weight", 2, 12 } }, 1 },
+        { "matches no linear map", good,
+          { { "base_model.model.lm_head.lora_A.weight", 2, 12 },
+            { "base_model.model.lm_head.lora_B.weight", 23, 2 } }, 2 },
+        { "a lora_B without its lora_A", good,
+          { { Q "lora_A.weight", 2, 12 }, { Q "lora_B.weight", 24, 2 },
+            { "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", 12, 2 } }, 3 },
+        { "modules_to_save is not empty",
+          "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, \"modules_to_save\": [\"lm_head\"]}",
+          { { Q "lora_A.weight", 2, 12 }, { Q "lora_B.weight", 24, 2 } }, 2 },
+        { "r is missing or not an integer", "{\"peft_type\": \"LORA\", \"r\": 1e9, \"lora_alpha\": 4}",
+          { { Q "lora_A.weight", 2, 12 }, { Q "lora_B.weight", 24, 2 } }, 2 },
+        { "not a JSON object", "[1]", { { Q "lora_A.weight", 2, 12 } }, 1 },
+    };
+    if (!mkdtemp(dir)) abort();
+    one = llama(0);
+    write_adapter(good, (T2[]){ { Q "lora_A.weight", 2, 12 }, { Q "lora_B.weight", 24, 2 } }, 2);
+    ok(dies(7, "", load, NULL), "an adapter of one map");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_adapter(bad[i].config, bad[i].t, bad[i].n);
+        ok(dies(1, bad[i].says, load, NULL), "refused: %s", bad[i].says);
+    }
+    char *rm = xasprintf("rm -r %s", dir);
+    if (system(rm)) abort();
+    free(rm);
+}
+
 int main(void)
 {
     ops = ops_cpu(2);
@@ -231,5 +308,6 @@ int main(void)
     check_uses("nanochat", &nano);
     check_targets(&dense, &moe, &nano);
     check_text();
+    check_files();
     return done();
 }

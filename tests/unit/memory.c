@@ -1,6 +1,6 @@
 /* The memory that gpt-train --dry-run plans is what a run takes at most: within 5 % of its peak
- * resident size, at several depths and batches, with recomputation, --doc-mask and
- * --freeze. Both programs come from PATH. */
+ * resident size, at several depths and batches, with recomputation, --doc-mask, --freeze and
+ * --lora. Both programs come from PATH. */
 #include "text/rows.h"
 #include "tap.h"
 #include <math.h>
@@ -46,7 +46,7 @@ static double planned(const char *options)
 /* Peak resident bytes of a step with an evaluation before and after. */
 static double taken(const char *options)
 {
-    char *s = xasprintf("cd %s && exec gpt-train -q -j 1 -t a.tok --train a.rows --val a.rows "
+    char *s = xasprintf("cd %s && rm -rf m && exec gpt-train -q -j 1 -t a.tok --train a.rows --val a.rows "
                         "--eval-every 1 --eval-tokens 2560 --steps 1 --force -o m %s >/dev/null",
                         dir, options);
     fflush(stdout);
@@ -97,6 +97,10 @@ int main(void)
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 --doc-mask");
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 "
             "--freeze 'transformer.h.[0-2].*' --freeze '*.wte.*' --freeze 'value_embeds.*'");
+    char *mv = xasprintf("mv %s/m %s/base", dir, dir);
+    if (system(mv)) return 1;
+    free(mv);
+    compare("--init base --lora r=8,targets=all -B 8 --total-batch-size 2048");
     tok_free(tok);
     free(tok_path);
     char *rm = xasprintf("rm -rf %s", dir);
