@@ -3,17 +3,20 @@
 #include "export_run.h"
 #include "gpt/ends.h"
 #include "gpt/export.h"
+#include "gpt/torchfile.h"
 #include "options.h"
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum Shape { SAFETENSORS, GGUF };
+enum Shape { SAFETENSORS, GGUF, NANOCHAT };
 static const struct Format { const char *name; enum Shape shape; Narrow type; } formats[] = {
     { "fp32", SAFETENSORS, NARROW_F32 },    { "bf16", SAFETENSORS, NARROW_BF16 },
     { "fp16", SAFETENSORS, NARROW_F16 },    { "gguf-f32", GGUF, NARROW_F32 },
     { "gguf-bf16", GGUF, NARROW_BF16 },     { "gguf-f16", GGUF, NARROW_F16 },
-    { "gguf-q8_0", GGUF, NARROW_Q8_0 },
+    { "gguf-q8_0", GGUF, NARROW_Q8_0 },     { "nanochat", NANOCHAT, NARROW_F32 },
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -39,8 +42,60 @@ static void check_output(enum Shape shape)
     }
     if (there && !stat(opt.init, &from) && to.st_dev == from.st_dev && to.st_ino == from.st_ino)
         die("%s: is what is to be exported: give -o another name", opt.out);
-    if (ckpt_exists(opt.out) && !opt.force)
+    if (shape == SAFETENSORS && ckpt_exists(opt.out) && !opt.force)
         die("%s: holds a model already: overwrite it with --force", opt.out);
+}
+
+/* ---- nanochat's own files ------------------------------------------------------ */
+
+static int64_t step_of(const char *dir)
+{
+    Arena a = {0};
+    int64_t step = 0;
+    const Json *state = ckpt_state(dir, &a);
+    if (!json_int(json_get(state, "step"), &step) || step < 0) step = 0;
+    arena_free(&a);
+    return step;
+}
+
+static Out *open_in(const char *name)
+{
+    struct stat st;
+    char *path = xasprintf("%s/%s", opt.out, name);
+    if (!stat(path, &st) && !opt.force) die("%s: is there already: overwrite it with --force", path);
+    Out *o = out_open(path, 0);
+    free(path);
+    return o;
+}
+
+static void make_dir(const char *path)
+{
+    if (mkdir(path, 0777) && errno != EEXIST) die("%s:", path);
+}
+
+/* The description goes last: without it the rest is no checkpoint. */
+static void write_nanochat(const Model *m, const Tok *t)
+{
+    int64_t step = step_of(opt.init);
+    char *model = xasprintf("model_%06" PRId64 ".pt", step);
+    char *meta = xasprintf("meta_%06" PRId64 ".json", step);
+    char *sub = xasprintf("%s/tokenizer", opt.out);
+    if (m->cfg.family != &nanochat_family)
+        die("%s: not of the nanochat family: its programs know no other", opt.init);
+    make_dir(opt.out), make_dir(sub);
+    Out *o[4] = { open_in(model), open_in("tokenizer/tokenizer.pkl"),
+                  open_in("tokenizer/token_bytes.pt"), open_in(meta) };
+    torch_model(m, o[0]);
+    torch_tokenizer(t, opt.init, o[1]);
+    torch_i32(tok_byte_lengths(t), tok_vocab(t), o[2]);
+    Buf b = {0};
+    config_json(&m->cfg, &b);
+    const char *shape = strchr(b.s, ',');           /* behind the family, which nanochat has no key for */
+    out_printf(o[3], "{\"step\": %" PRId64 ", \"model_config\": {%s", step, shape + 2);
+    out_str(o[3], "}\n");
+    for (int i = 0; i < 4; i++) out_close(o[i]);
+    buf_free(&b);
+    free(model), free(meta), free(sub);
 }
 
 static void check_numbers(const Model *m, Narrow type)
@@ -79,6 +134,8 @@ void export_run(void)
     ends_stops(opt.init, t, m->cfg.V, stop);
     if (f->shape == SAFETENSORS) {
         write_dir(m, t, f->type, bos, stop);
+    } else if (f->shape == NANOCHAT) {
+        write_nanochat(m, t);
     } else {
         Out *o = out_open(opt.out, OUT_BINARY);
         export_gguf(m, t, f->type, bos, stop, opt.init, o);

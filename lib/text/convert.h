@@ -12,6 +12,9 @@ void tok_convert(const char *in, const char *out, const char *pattern);
  * "NAME: why" if this tokenizer cannot be said in it. */
 void hf_print(const Tok *t, const char *name, int bos, Buf *b);
 
+/* A rank file; dies likewise, if merging by rank is not how t merges. */
+void tiktoken_print(const Tok *t, const char *name, Buf *b);
+
 /* What byte-level formats of other programs have in common. Bytes are spelled as characters: those
  * printable in Latin-1 as themselves, the others, in their order, as U+0100 and up. */
 void tok_spell(Buf *b, const char *s, size_t n);

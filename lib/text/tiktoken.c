@@ -5,6 +5,7 @@
  * can ever come to stand there: up to the token's turn, the bytes of a place where it can arise
  * merge as they would alone. Such a file is as good as a list of merges. In others there are
  * tokens that their own bytes do not lead to: then merges come from every split of every token. */
+#include "text/convert.h"
 #include "text/tok_int.h"
 #include <inttypes.h>
 #include <stdlib.h>

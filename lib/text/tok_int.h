@@ -67,8 +67,7 @@ Tok *tokfile_parse(const char *name, const char *s, size_t n);
 bool tiktoken_like(const char *s, size_t n);            /* does it begin as such a file does? */
 Tok *tiktoken_parse(const char *name, const char *s, size_t n, SplitKind kind);
 Tok *hf_parse(const char *name, const char *s, size_t n);
-/* To bytes; die if this tokenizer cannot be said in that format: "NAME: why". */
+/* To bytes; other formats: convert.h. */
 void tokfile_print(const Tok *t, Buf *b);               /* all but the hash at its end */
-void tiktoken_print(const Tok *t, const char *name, Buf *b);
 
 #endif

@@ -56,6 +56,11 @@ says 1 "No such file" "no such model" "gpt-train --export gguf-f16 --init $dir/n
 ok "nothing is left of these" "! ls $dir | grep -E '^z|tmp'"
 gpt-train -q -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 -t "$dir/a.tok" --train "$dir/a.rows" --steps 1 --total-batch-size 64 -o "$dir/n" >/dev/null
 says 1 "does not know the nanochat family" "a nanochat as GGUF" "gpt-train --export gguf-f16 --init $dir/n -o $dir/z"
+ok "and as its own files" "gpt-train -q --export nanochat --init $dir/n -o $dir/np && (cd $dir/np && find * -type f | sort | tr '\n' ' ' >../files)"
+is "which are" "cat $dir/files" "meta_000001.json model_000001.pt tokenizer/token_bytes.pt tokenizer/tokenizer.pkl "
+is "with the shape" "jq -c '[.step, .model_config.n_layer, .model_config.vocab_size, (.model_config | length)]' $dir/np/meta_000001.json" "[1,2,300,7]"
+says 1 "is there already" "these are there" "gpt-train -q --export nanochat --init $dir/n -o $dir/np"
+says 1 "not of the nanochat family" "another family" "gpt-train -q --export nanochat --init $dir/m -o $dir/z"
 ok "a nanochat in bf16" "gpt-train -q --export bf16 --init $dir/n -o $dir/nb && gpt-sample -q -m $dir/nb -p line -n 2"
 ok "its directory has no files for others" "! ls $dir/nb $dir/n | grep tokenizer.json"
 finish

@@ -2,6 +2,7 @@
 #include "base/io.h"
 #include "base/rng.h"
 #include "tap.h"
+#include "text/convert.h"
 #include "text/tok_int.h"
 
 static const char letters64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
