@@ -12,10 +12,8 @@
  * instruction for it, and the roof is that of fp32 there. On a GPU the roofs that are not given
  * are a large product and a copy. --plan runs nothing: the times are those at the roofs.
  */
-#include "base/err.h"
 #include "base/opt.h"
-#include "base/progress.h"
-#include "ops/ops.h"
+#include "roof.h"
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -26,71 +24,7 @@
 #include <omp.h>
 #endif
 
-double cpu_fma_probe_base(int64_t n, double *out);
-#ifdef __x86_64__
-double cpu_fma_probe_avx2(int64_t n, double *out);
-double cpu_fma_probe_avx512(int64_t n, double *out);
-double cpu_dot_probe_avx512_dot(int64_t n, double *out);
-#endif
-
 static double seconds = 0.3;            /* how long each is repeated */
-static volatile double sink;
-
-/* ---- the roofs */
-static double flops_roof(const char *tier, int threads)
-{
-    double (*probe)(int64_t, double *) = cpu_fma_probe_base;
-#ifdef __x86_64__
-    if (strcmp(tier, "cpu avx2") == 0) probe = cpu_fma_probe_avx2;
-    if (strcmp(tier, "cpu avx512") == 0) probe = cpu_fma_probe_avx512;
-    if (strcmp(tier, "cpu avx512_bf16") == 0) probe = cpu_dot_probe_avx512_dot;
-#else
-    (void)tier;
-#endif
-    (void)threads;
-    double best = 0;
-    for (int i = 0; i < 5; i++) {
-        double done = 0, out = 0, t0 = now_seconds();
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads) reduction(+ : done, out)
-#endif
-        done += probe(10000000, &out);
-        double rate = done / (now_seconds() - t0);
-        sink = out;
-        if (rate > best) best = rate;
-    }
-    return best;
-}
-/* the better of a sum over 256 MB and a scaled sum of two arrays into a third, bytes as named in
- * the code */
-static double bytes_roof(int threads)
-{
-    (void)threads;
-    const int64_t n = 32 << 20;
-    float *a = xcalloc((size_t)n, sizeof *a), *b = xcalloc((size_t)n, sizeof *b),
-          *c = xcalloc((size_t)n, sizeof *c);
-    double best = 0;
-    for (int i = 0; i < 5; i++) {
-        double t0 = now_seconds(), rate;
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(threads)
-#endif
-        for (int64_t j = 0; j < n; j++) a[j] = b[j] + 0.5f * c[j];
-        rate = 12 * (double)n / (now_seconds() - t0);
-        if (rate > best) best = rate;
-        t0 = now_seconds();
-        uint64_t sum = 0;
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(threads) reduction(+ : sum)
-#endif
-        for (int64_t j = 0; j < n / 2; j++) sum += ((uint64_t *)(void *)b)[j];
-        rate = 4 * (double)n / (now_seconds() - t0);
-        sink = (double)sum + (double)a[i];
-        if (rate > best) best = rate;
-    }
-    free(a); free(b); free(c);
-    return best;
-}
 
 /* ---- what is measured: a training step of the depth-12 model, a row of 2048 tokens, or of another
  * depth and of more rows */
@@ -289,15 +223,10 @@ static int wanted(const char *name, char **names, int n)
     return n == 0;
 }
 
-typedef struct Roof { double flops, bytes; } Roof; /* a second */
-
 /* The roofs with one thread and with all; returns the latter. */
 static Roof roofs(const Ops *o, int json)
 {
-    int threads = 1;
-#ifdef _OPENMP
-    threads = omp_get_max_threads();
-#endif
+    const int threads = threads_used();
     Roof r = { 0 }, one = { 0 };
     for (int n = 1;; n = threads) {
         r = (Roof){ flops_roof(o->name, n), bytes_roof(n) };
