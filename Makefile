@@ -90,8 +90,8 @@ KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 PLAIN    := $(wildcard lib/base/*.c lib/text/*.c lib/data/*.c)
 REALSRC  := $(wildcard lib/ops/*.c lib/gpt/*.c)
 CPUSRC   := $(wildcard lib/ops/cpu/*.c)
-ACTSRC   := $(filter-out %/mem.c %/optim.c %/probe.c,$(CPUSRC))
-DOTSRC   := $(ACTSRC) lib/ops/cpu/probe.c
+ACTSRC   := $(filter-out %/mem.c %/optim.c %/muon.c %/probe.c,$(CPUSRC))
+DOTSRC   := $(ACTSRC) $(filter %/muon.c %/probe.c,$(CPUSRC))
 OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
             $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o) $(ACTSRC:%.c=$(BUILD)/%.$(t).bf16.o)) \
             $(if $(filter avx512,$(TIERS)),$(DOTSRC:%.c=$(BUILD)/%.avx512.dot.o))

@@ -35,6 +35,12 @@ typedef struct Bf16 { uint16_t bits; } Bf16;    /* the upper half of a float; se
 #define CPU(name) TIERED(name)
 #endif
 
+#ifdef ACT_DOT                          /* muon.c is compiled for reals, and for these */
+#define MUON(name) CPU(name)
+#else
+#define MUON(name) TIERED(name)
+#endif
+
 #ifdef _OPENMP
 #include <omp.h>
 #define STRING_(...) #__VA_ARGS__
@@ -168,7 +174,7 @@ void TIERED(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double l
 void TIERED(sumsq)(double *out, const real *x, int64_t n);
 void TIERED(scale)(real *x, double s, int64_t n);
 void TIERED(lerp)(real *y, const real *x, double a, int64_t n);
-size_t TIERED(muon_tmp)(int count, int R, int K);
-void TIERED(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
-               double beta2, double lr, double wd);
+size_t MUON(muon_tmp)(int count, int R, int K);
+void MUON(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+                double beta2, double lr, double wd);
 #endif

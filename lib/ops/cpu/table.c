@@ -39,7 +39,7 @@ const Ops *CPU(ops)(void)
         .experts = CPU(experts), .experts_dx = CPU(experts_dx), .experts_dw = CPU(experts_dw),
         .slots_add = CPU(slots_add), .slots_add_bwd = CPU(slots_add_bwd),
         .xent = CPU(xent), .logits = CPU(logits),
-        .adamw = TIERED(adamw), .muon_tmp = TIERED(muon_tmp), .muon = TIERED(muon),
+        .adamw = TIERED(adamw), .muon_tmp = MUON(muon_tmp), .muon = MUON(muon),
         .sumsq = TIERED(sumsq), .scale = TIERED(scale), .lerp = TIERED(lerp),
     };
     return &table;

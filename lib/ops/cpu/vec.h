@@ -175,6 +175,20 @@ INLINE double vsum(Vec a)
     for (int i = 0; i < VL; i++) s += a[i];
     return s;
 }
+/* sum of x^2: 1024 at a time as reals, those in double */
+INLINE double sum_squares(const real *x, int64_t n)
+{
+    double s = 0;
+    for (int64_t at = 0; at < n; at += 1024) {
+        Vec t = { 0 };
+        for (int64_t i = at, end = min64(n, at + 1024); i < end; i += VL) {
+            Vec a = vload(x + i, end - i);
+            t += a * a;
+        }
+        s += vsum(t);
+    }
+    return s;
+}
 INLINE real vmax_of(Vec a)
 {
     real m[VL];
