@@ -39,8 +39,8 @@ static void make(const Tok *tok, const char *name, const int *targets, int rows)
 
 static int run(const char *rows, const char *out, const char *more)
 {
-    char *s = xasprintf("cd %s && gpt-train -q -j 1 --depth 3 --aspect-ratio 16 --head-dim 16 -t "
-                        "a.tok --train %s -o %s "
+    char *s = xasprintf("cd %s && gpt-train -q -j 1 --dtype fp32 --depth 3 --aspect-ratio 16 "
+                        "--head-dim 16 -t a.tok --train %s -o %s "
                         "--warmup-steps 0 --shuffle none %s >%s.jsonl 2>%s.err",
                         dir, rows, out, more, out, out);
     int r = system(s);
@@ -354,7 +354,9 @@ int main(void)
            "1e6 "
            "--scalar-lr 1e5 --save-every 1") == 1,
        "rates that break the model: exit 1");
-    ok(says("bad.err", "step ") && says("bad.err", "two.rows row "), "naming step and row");
+    ok(says("bad.err", "step ") &&
+           (says("bad.err", "two.rows row ") || says("bad.err", "weights are not finite")),
+       "naming the step, and the row or the weights");
     ok(says("bad/state.json", "\"step\": "), "the last checkpoint is there");
     test_nonfinite(tok);
     test_wide(65536);
