@@ -28,29 +28,31 @@ INLINE int64_t first_seen(const Head *h, int i)
     return first_key(h->p0 + i, h->window, h->doc ? h->doc[i] : 0);
 }
 
-/* Scores are in units of log 2: q is scaled by log2(e) / sqrt(D). m: running max of a query; l: its
- * running sums by lane; c: what a new max makes of what was summed so far */
+/* m: running max of a query's scores, in units of log 2; l: its running sums by lane; c: what a new
+ * max makes of what was summed so far */
 typedef struct Fwd { real *q, *s, *o, *m, *l, *c; } Fwd;
 static int64_t fwd_size(int D) { return 2 * BQ * pad(D) + BQ * (int64_t)(LDS + VL + 2) + 6 * 16; }
 static Fwd fwd_place(real *w, int D)
 {
     Fwd f;
-    f.q = take(&w, BQ * pad(D));
+    f.q = take(&w, cells(BQ, pad(D)));
     f.s = take(&w, BQ * (int64_t)LDS);
     f.o = take(&w, BQ * pad(D));
     f.m = take(&w, BQ); f.l = take(&w, BQ * VL); f.c = take(&w, BQ);
     return f;
 }
-/* New row maxima, the factor for what was summed so far, and s = 2^(s - max) with its sums. */
+/* New row maxima, the factor for what was summed so far, and s = 2^(s - max) with its sums; s as a
+ * left operand in the end, over itself. */
 static void soften(Fwd *f, const Head *h, int64_t j0)
 {
+    const real scale = (real)(LOG2E / sqrt(h->D));
     for (int i = 0; i < h->rows; i++) {
         real *s = f->s + i * LDS;
         Seen w = seen(h, i, j0);
         if (w.lo > 0 || w.hi < BK) blank(s, w, -INFINITY);
         Vec m = *(const VecU *)s;
         UNROLL for (int j = VL; j < BK; j += VL) m = vmax(*(const VecU *)(s + j), m);
-        real top = vmax_of(m), c = 1;
+        real top = vmax_of(m) * scale, c = 1;
         if (top > f->m[i]) {
             c = vexp2(vset(f->m[i] - top))[0];
             f->m[i] = top;
@@ -59,23 +61,27 @@ static void soften(Fwd *f, const Head *h, int64_t j0)
         top = f->m[i];
         Vec sum = c * *(VecU *)(f->l + i * VL);
         UNROLL for (int j = 0; j < BK; j += VL) {
-            Vec e = vexp2(*(const VecU *)(s + j) - top);
+            Vec e = vexp2(*(const VecU *)(s + j) * scale - top);
             *(VecU *)(s + j) = e;
             sum += e;
         }
         *(VecU *)(f->l + i * VL) = sum;
         if (h->drop) drop_row(s, w, h->drop, (h->n0 + (uint64_t)i) * h->T + (uint64_t)j0);
+#ifdef ACT_DOT
+        UNROLL for (int j = 0; j < BK; j += NR)
+            *(VecU *)(s + j / 2) = pairs_of(*(const VecU *)(s + j), *(const VecU *)(s + j + VL));
+#endif
     }
 }
-/* o = c o + s v, v [Dp/NR][BK][NR] */
+/* o = c o + s v */
 static void gather_values(Fwd *f, const Head *h, const real *v, int64_t j0)
 {
     const int64_t Dp = pad(h->D);
-    for (int64_t c = 0; c < Dp; c += NR, v += BK * NR)
+    for (int64_t c = 0; c < Dp; c += NR, v += cells(BK, NR))
         for (int i = 0; i < h->rows; i += MR) {
             Vec t[MR][2];
             const int lo = seen(h, i, j0).lo, hi = seen(h, last_of(i, h->rows), j0).hi;
-            mul(t, f->s + i * LDS + lo, LDS, 1, v + lo * NR, NR, hi - lo);
+            mul_part(t, f->s + i * LDS, LDS, 1, v, lo, hi);
             UNROLL for (int r = 0; r < MR; r++) {
                 VecU *o = (VecU *)(f->o + (i + r) * Dp + c), *o1 = (VecU *)((real *)o + VL);
                 *o = *o * f->c[i + r] + t[r][0];
@@ -86,9 +92,9 @@ static void gather_values(Fwd *f, const Head *h, const real *v, int64_t j0)
 static void attend(const Head *h, real *work)
 {
     const int D = h->D;
-    const int64_t Dp = pad(D), last = h->p0 + h->rows - 1, size = BK * Dp;
+    const int64_t Dp = pad(D), last = h->p0 + h->rows - 1, size = cells(BK, Dp);
     Fwd f = fwd_place(work, D);
-    pack_rows(f.q, BQ, h->q, h->lq, h->rows, D, (real)(LOG2E / sqrt(D)));
+    pack_left(f.q, BQ, h->q, h->lq, h->rows, D);
     memset(f.o, 0, (size_t)(BQ * Dp) * sizeof *f.o);
     memset(f.s, 0, (size_t)BQ * LDS * sizeof *f.s);
     memset(f.l, 0, (size_t)BQ * VL * sizeof *f.l);
@@ -97,7 +103,7 @@ static void attend(const Head *h, real *work)
         const real *kt = h->kv + (j0 - h->k0) / BK * 2 * size;
         for (int i = 0; i < h->rows; i += MR) {
             Seen w = { seen(h, i, j0).lo, seen(h, last_of(i, h->rows), j0).hi };
-            scores(f.s + i * LDS, f.q + i * NR, BQ, kt, Dp, w);
+            scores(f.s + i * LDS, f.q + i * NW, BQ, kt, Dp, w);
         }
         soften(&f, h, j0);
         gather_values(&f, h, kt + size, j0);
@@ -166,13 +172,13 @@ static int64_t first_block(const Job *a, int64_t b)
 }
 static void pack_keys(const Job *a, int64_t b, int64_t g, int64_t at, real *to, real *temp)
 {
-    const int64_t size = BK * pad(a->D), j0 = (first_block(a, b) + at) * BK, lk = (int64_t)a->K * a->D;
+    const int64_t size = cells(BK, pad(a->D)), j0 = (first_block(a, b) + at) * BK, lk = (int64_t)a->K * a->D;
     const int64_t end = (a->pos ? a->pos[b] : 0) + a->T, o = ((b * a->M + j0) * a->K + g) * a->D;
     if (j0 >= end) return;
     const int n = (int)min64(BK, end - j0);
-    pack_rows(temp, BK, a->k + o, lk, n, a->D, 1);
+    pack_left(temp, BK, a->k + o, lk, n, a->D);
     turn(to, temp, pad(a->D));
-    pack_rows(to + size, BK, a->v + o, lk, n, a->D, 1);
+    pack_right(to + size, BK, a->v + o, lk, n, a->D);
 }
 static void do_queries(const Job *a, int64_t b, int64_t head, int64_t t, const real *packed)
 {
@@ -198,7 +204,7 @@ static void attn_all(Act *y, real *lse, const Act *q, const Act *k, const Act *v
     enum { AT_ONCE = 1 << 21 };         /* reals packed at a time, if that holds a row */
     Job a = { y, lse, q, k, v, pos, doc, T, M, H, K, D, window, T <= FEW, drop, 0, 0,
               NULL, NULL };
-    const int64_t size = BK * pad(D);
+    const int64_t size = cells(BK, pad(D));
     const int64_t keys = pos && window > 0 ? min64(M, (int64_t)window + T + BK) : M;
     a.blocks = a.few ? 0 : div_up(keys, BK) + (pos != NULL);
     a.room = div_up(a.few ? M : max64(fwd_size(D), size), 16) * 16;

@@ -1,15 +1,21 @@
 /* attn.h -- what attention's forward (attn.c) and backward (attn_bwd.c) share.
  *
- * Blocks of q, k, v and dy are packed as reals, zeros after what exists, so that the micro-kernel
- * meets neither edges nor large strides: as rows, panels [Dp/NR][n][NR] of NR channels of n rows;
- * or as columns, panels [n/NR][Dp][NR] of NR rows turned. Rows serve both as the left operand, NR
- * channels at a time, and as the right one.
+ * Blocks of q, k, v and dy are packed with zeros after what exists, so that the micro-kernel meets
+ * neither edges nor large strides; elements are those of kernel.h. n rows of x [n][Dp] become
+ *   a left operand, panels [Dp/NR][n][NW] of NR channels of a row (k runs over channels),
+ *   a right one with the same k, panels [n/NR][Dp/DEEP][NR] of NR rows turned, or
+ *   a right one whose k runs over rows, panels [Dp/NR][n/DEEP][NR].
+ * With reals the first and the last are the same.
  */
 #ifndef OPS_CPU_ATTN_H
 #define OPS_CPU_ATTN_H
 #include "ops/cpu/kernel.h"
+#ifdef ACT_DOT
+#include "ops/cpu/dot.h"
+#endif
 
 enum {
+    NW = NR / DEEP,
     BK = 64,                            /* keys of a block */
     BKP = (BK + MR - 1) / MR * MR,      /* the same in whole tiles of rows */
     LDS = ((BKP + 15) / 16 | 1) * 16   /* row of a block of scores; an odd number of cache lines */
@@ -26,24 +32,49 @@ INLINE real *take(real **at, int64_t n)
     return p;
 }
 
-/* to: n rows of f * x[rows][0:D], rows of x lx apart */
-INLINE void pack_rows(real *to, int n, const Act *x, int64_t lx, int rows, int D, real f)
+/* elements of n rows packed in any of these ways */
+INLINE int64_t cells(int64_t n, int64_t Dp) { return n * Dp / DEEP; }
+
+/* to: n rows, of which x has `rows` of D channels, lx apart, as a left operand */
+INLINE void pack_left(real *to, int n, const Act *x, int64_t lx, int rows, int D)
 {
     for (int r = 0; r < n; r++) {
         const Act *p = x + r * lx;
-        real *q = to + r * NR;
-        for (int c = 0; c < D; c += NR, q += (int64_t)n * NR) {
-            *(VecU *)q = r < rows ? f * aload(p + c, D - c) : (Vec){ 0 };
-            *(VecU *)(q + VL) = r < rows ? f * aload(p + c + VL, D - c - VL) : (Vec){ 0 };
+        real *q = to + r * NW;
+        for (int c = 0; c < D; c += NR, q += (int64_t)n * NW) {
+#ifdef ACT_DOT
+            int left = r < rows ? D - c : 0;
+            __mmask32 which = left >= NR ? ~(__mmask32)0 : ((__mmask32)1 << left) - 1;
+            *(VecU *)q = (Vec)_mm512_maskz_loadu_epi16(which, p + c);
+#else
+            *(VecU *)q = r < rows ? aload(p + c, D - c) : (Vec){ 0 };
+            *(VecU *)(q + VL) = r < rows ? aload(p + c + VL, D - c - VL) : (Vec){ 0 };
+#endif
         }
     }
 }
-/* to: the BK rows packed in x, as columns */
+/* as a right operand, k over rows; n is even */
+INLINE void pack_right(real *to, int n, const Act *x, int64_t lx, int rows, int D)
+{
+#ifdef ACT_DOT
+    for (int r = 0; r < n; r += 2)
+        for (int c = 0; c < pad(D); c += VL) {
+            const Act *p = x + r * lx + c;
+            __m512i lo = load_halves(p, r < rows ? mask_of(min64(VL, D - c)) : 0),
+                    hi = load_halves(p + lx, r + 1 < rows ? mask_of(min64(VL, D - c)) : 0);
+            lo = _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16));
+            *(VecU *)(to + ((int64_t)(c / NR) * n + r) / 2 * NR + c % NR) = (Vec)lo;
+        }
+#else
+    pack_left(to, n, x, lx, rows, D);
+#endif
+}
+/* to: the BK rows packed in x as a left operand, as a right one with the same k */
 INLINE void turn(real *to, const real *x, int64_t Dp)
 {
     for (int j = 0; j < BK; j += NR)
-        for (int64_t c = 0; c < Dp; c += NR, to += NR * NR)
-            pack_across(to, x + c * BK + j * NR, NR, NR, NR, NR);
+        for (int64_t c = 0; c < Dp; c += NR, to += NW * NR)
+            pack_across(to, x + c * BK / DEEP + j * NW, NW, NR, NW, NR);
 }
 
 /* Of a block of keys, a query sees [lo, hi). */
@@ -75,18 +106,26 @@ INLINE void drop_row(real *s, Seen w, const Drop *d, uint64_t first)
         s[j] *= drop_number(d->key, first + (uint64_t)j) >= limit ? by : 0;
 }
 
-/* s[MR][LDS], the panels of columns that w touches: rows a of n packed ones times columns b */
+/* s[MR][LDS], the panels of columns that w touches: rows a of n packed on the left times b */
 INLINE void scores(real *s, const real *a, int n, const real *b, int64_t Dp, Seen w)
 {
     for (int j = w.lo / NR * NR; j < w.hi; j += NR) {
         Vec t[MR][2];
         UNROLL for (int r = 0; r < MR; r++) t[r][0] = t[r][1] = (Vec){ 0 };
         for (int64_t c = 0; c < Dp; c += NR)
-            mul_more(t, a + c * n, NR, 1, b + j * Dp + c * NR, NR, NR);
+            mul_more(t, a + c * n / DEEP, NW, 1, b + (j * Dp + c * NR) / DEEP, NR, NW);
         UNROLL for (int r = 0; r < MR; r++) {
             *(VecU *)(s + r * LDS + j) = t[r][0];
             *(VecU *)(s + r * LDS + j + VL) = t[r][1];
         }
     }
+}
+/* s = the product of elements [lo, hi) of k of a left operand, strides rsa and csa, with a right one
+ * of rows of NR; what lies beside them in a pair must be 0 on the left */
+INLINE void mul_part(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b,
+                     int64_t lo, int64_t hi)
+{
+    int64_t from = lo / DEEP, to = div_up(max64(lo, hi), DEEP);
+    mul(s, a + from * csa, rsa, csa, b + from * NR, NR, (int)(to - from));
 }
 #endif

@@ -8,7 +8,11 @@
  */
 #include "ops/cpu/attn.h"
 
-enum { BQ = MR * (64 / MR), TASKS = 8 };        /* queries of a block; tasks wanted at least */
+enum {
+    BQ = MR * (64 / MR), TASKS = 8,             /* queries of a block; tasks wanted at least */
+    LDK = DEEP == 1 ? LDS : BK / DEEP           /* row of ds as a left operand */
+};
+_Static_assert(BQ % DEEP == 0, "pairs of queries");
 
 typedef struct Grad {
     Act *dq, *dk, *dv; const Act *dy, *q, *k, *v; const real *lse; const int *doc;
@@ -18,21 +22,26 @@ typedef struct Grad {
     const Drop *drop;                   /* NULL: none. p is then dropped for dv, dy v^T for ds */
 } Grad;
 
-/* q, dy [H/K][Tp/BQ] packed blocks of rows, q scaled by log2(e) / sqrt(D); kr, kt, vt: the block of
- * keys, rows and columns; p, ds [BQ][LDS]; dk, dv [BKP][Dp]; dq [H/K][Tp][Dp] */
-typedef struct Bwd { real *q, *dy, *kr, *kt, *vt, *p, *ds, *dk, *dv, *dq; } Bwd;
+/* q, dy [H/K][Tp/BQ] packed blocks, on the left; qr, dyr the same on the right, k over queries; kr,
+ * kt, vt: the block of keys on the right, k over keys and over channels; p, ds [BQ][LDS], then with k
+ * over queries in every DEEP-th row; dsk [BQ][LDK] ds with k over keys; dk, dv [BKP][Dp]; dq
+ * [H/K][Tp][Dp] */
+typedef struct Bwd { real *q, *dy, *qr, *dyr, *kr, *kt, *vt, *p, *ds, *dsk, *dk, *dv, *dq; } Bwd;
 static int64_t bwd_size(const Grad *a)
 {
-    return 2 * (a->H / a->K) * a->Tp * a->Dp + 3 * BK * a->Dp + 2 * BQ * (int64_t)LDS +
-           2 * BKP * a->Dp + 9 * 16;
+    return 2 * (a->H / a->K) * a->Tp * a->Dp + 3 * cells(BK, a->Dp) + 3 * BQ * (int64_t)LDS +
+           2 * BKP * a->Dp + 12 * 16;
 }
 static Bwd bwd_place(const Grad *a, real *w, real *dq)
 {
-    const int64_t all = (a->H / a->K) * a->Tp * a->Dp;
+    const int64_t all = cells((a->H / a->K) * a->Tp, a->Dp), keys = cells(BK, a->Dp);
     Bwd f;
     f.q = take(&w, all); f.dy = take(&w, all);
-    f.kr = take(&w, BK * a->Dp); f.kt = take(&w, BK * a->Dp); f.vt = take(&w, BK * a->Dp);
+    f.qr = DEEP == 1 ? f.q : take(&w, all);
+    f.dyr = DEEP == 1 ? f.dy : take(&w, all);
+    f.kr = take(&w, keys); f.kt = take(&w, keys); f.vt = take(&w, keys);
     f.p = take(&w, BQ * (int64_t)LDS); f.ds = take(&w, BQ * (int64_t)LDS);
+    f.dsk = DEEP == 1 ? f.ds : take(&w, BQ * (int64_t)LDK);
     f.dk = take(&w, BKP * a->Dp); f.dv = take(&w, BKP * a->Dp);
     f.dq = dq;
     return f;
@@ -44,19 +53,23 @@ static void pack_queries(const Grad *a, Bwd *f, int64_t b, int64_t g)
     for (int64_t h = 0; h < group; h++)
         for (int64_t t = 0; t < a->T; t += BQ) {
             const int64_t from = ((b * a->T + t) * a->H + g * group + h) * a->D;
-            const int64_t to = (h * a->Tp + t) * a->Dp;
+            const int64_t to = cells(h * a->Tp + t, a->Dp);
             const int rows = (int)min64(BQ, a->T - t);
-            pack_rows(f->q + to, BQ, a->q + from, lq, rows, a->D, (real)(LOG2E / sqrt(a->D)));
-            pack_rows(f->dy + to, BQ, a->dy + from, lq, rows, a->D, 1);
+            pack_left(f->q + to, BQ, a->q + from, lq, rows, a->D);
+            pack_left(f->dy + to, BQ, a->dy + from, lq, rows, a->D);
+            if (DEEP == 1) continue;
+            pack_right(f->qr + to, BQ, a->q + from, lq, rows, a->D);
+            pack_right(f->dyr + to, BQ, a->dy + from, lq, rows, a->D);
         }
 }
 static void load_keys(const Grad *a, Bwd *f, int64_t ko, int nk)
 {
     const int64_t lk = (int64_t)a->K * a->D;
-    pack_rows(f->kr, BK, a->k + ko, lk, nk, a->D, 1);
-    turn(f->kt, f->kr, a->Dp);
-    pack_rows(f->dk, BK, a->v + ko, lk, nk, a->D, 1);           /* on its way to vt */
+    pack_left(f->dk, BK, a->v + ko, lk, nk, a->D);              /* on its way to vt */
     turn(f->vt, f->dk, a->Dp);
+    pack_left(f->dk, BK, a->k + ko, lk, nk, a->D);
+    turn(f->kt, f->dk, a->Dp);
+    pack_right(f->kr, BK, a->k + ko, lk, nk, a->D);
     memset(f->dk, 0, (size_t)(BKP * a->Dp) * sizeof *f->dk);
     memset(f->dv, 0, (size_t)(BKP * a->Dp) * sizeof *f->dv);
 }
@@ -79,42 +92,68 @@ INLINE uint64_t number_of(const Grad *a, const Tile *x, int i)
     const uint64_t n = (uint64_t)x->n, H = (uint64_t)a->H, T = (uint64_t)a->T, b = n / H / T;
     return (((a->drop->at + b) * H + n % H) * T + (uint64_t)(x->t + i)) * T + (uint64_t)x->j0;
 }
+/* p and ds, row i and the one before, as left operands: see Bwd */
+INLINE void pair_up(Bwd *f, int i)
+{
+#ifdef ACT_DOT
+    real *p = f->p + (i - 1) * LDS, *ds = f->ds + (i - 1) * LDS, *k = f->dsk + (i - 1) * LDK;
+    UNROLL for (int j = 0; j < BK; j += NR)
+        UNROLL for (int r = 0; r < 2; r++) {
+            const VecU *d = (const VecU *)(ds + r * LDS + j);
+            *(VecU *)(k + r * LDK + j / 2) = pairs_of(d[0], d[1]);
+        }
+    UNROLL for (int j = 0; j < BK; j += VL) {
+        VecU *s = (VecU *)(p + j), *d = (VecU *)(ds + j);
+        *s = pairs_across(*s, *(const VecU *)(p + LDS + j));
+        *d = pairs_across(*d, *(const VecU *)(ds + LDS + j));
+    }
+#else
+    (void)f; (void)i;
+#endif
+}
+/* p and ds of the tile's i-th query, which sees keys w */
+INLINE void grad_row(const Grad *a, const Tile *x, int i, Seen w, real *p, real *ds, real scale)
+{
+    const int64_t n = x->n + i * a->H;
+    if (w.lo > 0 || w.hi < BK) blank(p, w, -INFINITY), blank(ds, w, 0);
+    if (a->drop) drop_row(ds, w, a->drop, number_of(a, x, i));
+    const real l = (real)(LOG2E * (double)a->lse[n]), d = a->dot[n];
+    UNROLL for (int j = 0; j < BK; j += VL) {
+        Vec e = vexp2(*(const VecU *)(p + j) * scale - l);
+        *(VecU *)(p + j) = e;
+        *(VecU *)(ds + j) = e * (*(const VecU *)(ds + j) - d);
+    }
+    if (a->drop) drop_row(p, w, a->drop, number_of(a, x, i));
+}
 /* p and ds of the tile; 0 where a query does not see, or is none */
 static void grad_scores(const Grad *a, Bwd *f, const Tile *x, const real *q, const real *dy)
 {
     for (int i = 0; i < BQ; i += MR) {
         if (i >= x->rows) break;
         Seen w = seen_by(a, x, i);
-        scores(f->p + i * LDS, q + i * NR, BQ, f->kt, a->Dp, w);
-        scores(f->ds + i * LDS, dy + i * NR, BQ, f->vt, a->Dp, w);
+        scores(f->p + i * LDS, q + i * NW, BQ, f->kt, a->Dp, w);
+        scores(f->ds + i * LDS, dy + i * NW, BQ, f->vt, a->Dp, w);
     }
+    const real scale = (real)(LOG2E / sqrt(a->D));
     for (int i = 0; i < BQ; i++) {
         real *p = f->p + i * LDS, *ds = f->ds + i * LDS;
         Seen w = { 0, 0 };
         if (i < x->rows) w = seen(a, x, i);
-        if (w.lo == w.hi) { memset(p, 0, BK * sizeof *p); memset(ds, 0, BK * sizeof *ds); continue; }
-        if (w.lo > 0 || w.hi < BK) blank(p, w, -INFINITY), blank(ds, w, 0);
-        if (a->drop) drop_row(ds, w, a->drop, number_of(a, x, i));
-        const real l = (real)(LOG2E * (double)a->lse[x->n + i * a->H]), d = a->dot[x->n + i * a->H];
-        UNROLL for (int j = 0; j < BK; j += VL) {
-            Vec e = vexp2(*(const VecU *)(p + j) - l);
-            *(VecU *)(p + j) = e;
-            *(VecU *)(ds + j) = e * (*(const VecU *)(ds + j) - d);
-        }
-        if (a->drop) drop_row(p, w, a->drop, number_of(a, x, i));
+        if (w.lo < w.hi) grad_row(a, x, i, w, p, ds, scale);
+        else memset(p, 0, BK * sizeof *p), memset(ds, 0, BK * sizeof *ds);
+        if (i % 2) pair_up(f, i);
     }
 }
-/* d[BKP][Dp] += p^T x, x packed rows of the tile's queries */
+/* d[BKP][Dp] += p^T x, x the tile's queries packed on the right */
 static void add_transposed(const Grad *a, const Tile *x, real *d, const real *p, const real *rows)
 {
-    for (int64_t c = 0; c < a->Dp; c += NR, rows += BQ * NR)
+    for (int64_t c = 0; c < a->Dp; c += NR, rows += cells(BQ, NR))
         for (int i = 0; i < BKP; i += MR) {
             Vec t[MR][2];
             /* the queries from the first one that sees key i to the last that sees key i + MR - 1 */
             const int64_t lo = min64(BQ, max64(0, x->j0 + i - x->t)),
                           hi = a->window > 0 ? x->j0 + i + MR + a->window - x->t : BQ;
-            mul(t, p + lo * LDS + i, 1, LDS, rows + lo * NR, NR,
-                (int)max64(0, min64(BQ, hi) - lo));
+            mul_part(t, p + i, 1, DEEP * LDS, rows, lo, min64(BQ, hi));
             UNROLL for (int r = 0; r < MR; r++) {
                 *(VecU *)(d + (i + r) * a->Dp + c) += t[r][0];
                 *(VecU *)(d + (i + r) * a->Dp + c + VL) += t[r][1];
@@ -128,7 +167,7 @@ static void add_queries(const Grad *a, const Tile *x, real *dq, const Bwd *f)
         for (int i = 0; i < x->rows; i += MR) {
             Vec t[MR][2];
             Seen w = seen_by(a, x, i);
-            mul(t, f->ds + i * LDS + w.lo, LDS, 1, f->kr + c * BK + w.lo * NR, NR, w.hi - w.lo);
+            mul_part(t, f->dsk + i * LDK, LDK, 1, f->kr + cells(BK, c), w.lo, w.hi);
             UNROLL for (int r = 0; r < MR; r++) {
                 real *q = dq + (i + r) * a->Dp + c;
                 *(VecU *)q += t[r][0];
@@ -170,13 +209,14 @@ static void grad_keys(const Grad *a, Bwd *f, int64_t b, int64_t g, int64_t j0)
         for (int64_t t = j0 / BQ * BQ; t < end; t += BQ) {
             const Tile x = { (b * a->T + t) * a->H + g * group + h, t, j0, doc ? doc + t : NULL,
                              (int)min64(BQ, end - t) };
-            const int64_t at = (h * a->Tp + t) * a->Dp;
+            const int64_t at = cells(h * a->Tp + t, a->Dp);
             grad_scores(a, f, &x, f->q + at, f->dy + at);
-            add_transposed(a, &x, f->dv, f->p, f->dy + at);
-            add_transposed(a, &x, f->dk, f->ds, f->q + at);
-            add_queries(a, &x, f->dq + at, f);
+            add_transposed(a, &x, f->dv, f->p, f->dyr + at);
+            add_transposed(a, &x, f->dk, f->ds, f->qr + at);
+            add_queries(a, &x, f->dq + (h * a->Tp + t) * a->Dp, f);
         }
-    if (a->dk) add_rows(a->dk + ko, lk, nk, f->dk, a->Dp, 0, 1, a->D, (real)(1 / LOG2E));
+    if (a->dk) add_rows(a->dk + ko, lk, nk, f->dk, a->Dp, 0, 1, a->D,
+                        (real)(1 / sqrt(a->D)));
     if (a->dv) add_rows(a->dv + ko, lk, nk, f->dv, a->Dp, 0, 1, a->D, 1);
 }
 /* rows [t, t + rows) of dq of the group: the sum of its parts */

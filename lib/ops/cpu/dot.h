@@ -1,24 +1,7 @@
-/* dot.h -- products of bfloat16 where the processor has an instruction for it (AVX512-BF16): an
- * element of a packed panel is a pair of them that follow each other in k, and looks like a real.
- * The instruction adds two products to a float, each with one rounding; numbers below 2^-126 are
- * taken as 0.
- */
+/* dot.h -- packing of pairs of bfloat16, for processors that multiply them (AVX512-BF16; kernel.h). */
 #ifndef OPS_CPU_DOT_H
 #define OPS_CPU_DOT_H
 #include "ops/cpu/kernel.h"
-
-enum { DEEP = 2 };                      /* k of an element */
-
-/* One step of two of k: s[i][0:V] += a[i] . b[0:V], i < M, V <= 4 vectors. M and V are constants. */
-INLINE void deep_step(int M, int V, Vec *s, const real *a, const real *b)
-{
-    __m512bh x[4];
-    UNROLL for (int j = 0; j < V; j++) x[j] = (__m512bh)_mm512_loadu_ps(b + j * VL);
-    UNROLL for (int i = 0; i < M; i++) {
-        __m512bh t = (__m512bh)_mm512_set1_ps(a[i]);
-        UNROLL for (int j = 0; j < V; j++) s[i * V + j] = _mm512_dpbf16_ps(s[i * V + j], t, x[j]);
-    }
-}
 
 INLINE uint32_t pair_of(const Act *lo, const Act *hi)
 {
@@ -42,6 +25,15 @@ INLINE void pack_across_pairs(real *p, const Act *x, int64_t ld, int rows, int k
 INLINE __m512i load_halves(const Act *p, __mmask16 which)
 {
     return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(which, p));
+}
+/* 2 VL reals as pairs, rounded */
+INLINE Vec pairs_of(Vec lo, Vec hi) { return (Vec)_mm512_cvtne2ps_pbh((__m512)hi, (__m512)lo); }
+/* VL pairs of lo[i] and hi[i], rounded */
+INLINE Vec pairs_across(Vec lo, Vec hi)
+{
+    __m512i l = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)lo)),
+            h = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)hi));
+    return (Vec)_mm512_or_si512(l, _mm512_slli_epi32(h, 16));
 }
 /* p[ceil(k/2)][W] = pairs of x[k][0:W], rows of x ld apart, of which `cols` <= W exist. A whole
  * vector is stored where the next row covers what is too much. */

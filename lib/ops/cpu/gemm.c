@@ -18,8 +18,6 @@
 #define pack_across pack_across_pairs
 #define pack_along pack_along_pairs
 #else
-enum { DEEP = 1 };                      /* k of an element of a packed panel */
-#define deep_step(M, V, s, a, b) step(M, V, s, a, 1, b)
 #define pack_across(p, x, ld, rows, k, W) pack_across_any(p, x, sizeof *(x), ld, rows, k, W)
 #define pack_along(p, x, ld, cols, k, W) pack_along_any(p, x, sizeof *(x), ld, cols, k, W)
 #endif
@@ -138,7 +136,7 @@ INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const
               [f] "+r"(ahead), [n] "+r"(eights)
             : [hop] "r"(hop)
             : "memory", "cc");
-    for (int l = k % 8; l; l--, a += TM, b += TN) deep_step(TM, TV, s[0], a, b);
+    for (int l = k % 8; l; l--, a += TM, b += TN) step(TM, TV, s[0], a, 1, b);
 }
 #else
 INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const char *ahead,
@@ -149,9 +147,9 @@ INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const
     int l = 0;
     for (; l + 8 <= k; l += 8, ahead += hop) {
         __builtin_prefetch(ahead, 0, 2);
-        UNROLL for (int u = 0; u < 8; u++, a += TM, b += TN) deep_step(TM, TV, s[0], a, b);
+        UNROLL for (int u = 0; u < 8; u++, a += TM, b += TN) step(TM, TV, s[0], a, 1, b);
     }
-    for (; l < k; l++, a += TM, b += TN) deep_step(TM, TV, s[0], a, b);
+    for (; l < k; l++, a += TM, b += TN) step(TM, TV, s[0], a, 1, b);
 }
 #endif
 

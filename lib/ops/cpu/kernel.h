@@ -12,7 +12,23 @@ enum { TM = MR, TV = 2 };
 #endif
 enum { TN = TV * VL };
 
-/* One step of k: s[i][0:V] += a[i*rsa] b[0:V], i < M, V <= 4 vectors. M and V are constants. */
+/* An element of a packed operand is DEEP numbers that follow each other in k: one real, or with
+ * ACT_DOT a pair of bfloat16, the first in the lower half of what looks like a real.
+ * One step: s[i][0:V] += a[i*rsa] . b[0:V], i < M, V <= 4 vectors. M and V are constants. */
+#ifdef ACT_DOT
+enum { DEEP = 2 };
+/* AVX512-BF16 adds both products to the sum, one rounding each, and takes what is below 2^-126 as 0. */
+INLINE void step(int M, int V, Vec *s, const real *a, int64_t rsa, const real *b)
+{
+    __m512bh x[4];
+    UNROLL for (int j = 0; j < V; j++) x[j] = (__m512bh)_mm512_loadu_ps(b + j * VL);
+    UNROLL for (int i = 0; i < M; i++) {
+        __m512bh t = (__m512bh)_mm512_set1_ps(a[i * rsa]);
+        UNROLL for (int j = 0; j < V; j++) s[i * V + j] = _mm512_dpbf16_ps(s[i * V + j], t, x[j]);
+    }
+}
+#else
+enum { DEEP = 1 };
 INLINE void step(int M, int V, Vec *s, const real *a, int64_t rsa, const real *b)
 {
     Vec x[4];
@@ -20,7 +36,8 @@ INLINE void step(int M, int V, Vec *s, const real *a, int64_t rsa, const real *b
     UNROLL for (int i = 0; i < M; i++)
         UNROLL for (int j = 0; j < V; j++) s[i * V + j] += a[i * rsa] * x[j];
 }
-/* s[i][0:NR] += sum over l < k of a[i*rsa + l*csa] b[l*ldb + 0:NR], i < MR. The strides are best
+#endif
+/* s[i][0:NR] += sum over l < k of a[i*rsa + l*csa] . b[l*ldb + 0:NR], i < MR. The strides are best
  * constants; s stays in registers once this is inlined. */
 INLINE void mul_more(Vec s[MR][2], const real *a, int64_t rsa, int64_t csa, const real *b,
                      int64_t ldb, int k)
