@@ -301,9 +301,11 @@ pretrain: $(BIN)
 
 BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 # DOCS=FILE.jsonl: also the tokenizer, against rustbpe and tiktoken where they are installed.
-# TEXT=FILE: also a small GPT trained on that text. JSON=1: the operations as JSON Lines.
+# TEXT=FILE: also a small GPT trained on that text. JSON=1: operations and steps as JSON Lines.
 bench: $(BIN) $(BENCH) $(BUILD)/tests/parquet/write
 	@for d in fp32 bf16; do $(BUILD)/tests/bench/ops --dtype $$d $(if $(JSON),--json) || exit 1; done
+	@for d in fp32 bf16; do for m in '--depth 12 -T 1024 -B 4' '--depth 6 -T 512 -B 8'; do \
+	  $(BUILD)/tests/bench/train --rounds 1 --dtype $$d $$m $(if $(JSON),--json) || exit 1; done; done
 	@PATH="$(abspath $(BUILD))/bin:$$PATH"; export PATH; set -e; \
 	$(if $(JSON),,BUILD="$(abspath $(BUILD))" tests/bench/data-fetch.sh 3;) \
 	if [ -n "$(DOCS)" ]; then tests/bench/bpe-train.sh "$(DOCS)"; \
