@@ -120,7 +120,6 @@ static void check_options(void)
     if (!shuffle && (opt_given("order") || opt_given("mem") || opt_given("tmpdir")))
         die_usage("--order, --mem, --tmpdir: only with --shuffle");
     if (jq && raw) die_usage("--jq and --raw exclude each other");
-    if (jq && *jq && access(jq, F_OK) && set_program(jq)) jq = set_program(jq);
     if (!holdout != !holdout_file) die_usage("--holdout and --holdout-output belong together");
     if (!holdout) return;
     if (!strcmp(holdout_file, output) || !strcmp(holdout_file, "-"))
@@ -195,7 +194,9 @@ static void load_programs(Source *o, int n)
         const char *adapter = o[i].set && !raw ? o[i].set->adapter : NULL;
         if (!jq && !adapter) continue;
         Program *p = xmalloc(sizeof *p);
-        *p = program_load(jq ? jq : adapter);
+        char *named = jq && access(jq, F_OK) ? set_program(jq) : NULL;
+        *p = program_load(named ? named : jq ? jq : adapter);
+        free(named);
         p->seconds = jq_wait;
         o[i].program = p;
     }
@@ -230,9 +231,43 @@ static void tell(Read *r)
     read_free(r);
 }
 
+/* name: of the first operand, as it was given. */
+static void run(Arena *a, Read *r, Source *o, int n, const char *name)
+{
+    need_jq(o, n);
+    Fetch how = { .jobs = jobs, .offline = offline, .json = json, .retries = retries, .wait = wait_s,
+                  .stall = stall };
+    Fetcher *fetcher = source_fetch(a, o, n, &how);
+    if (shuffle) open_mix();
+    sink.provenance = provenance;
+    sink.most = (uint64_t)max_docs;
+    sink.json = json;
+    sink.out = out_open(output, 0);
+    if (holdout) sink.held = out_open(holdout_file, 0);
+    read_all(r, o, n);
+    fetch_end(fetcher);
+    progress_end(&sink.line);
+    if (sink.rows == 0) {
+        out_discard(sink.out);
+        if (sink.held) out_discard(sink.held);
+        const char *where = strcmp(o[0].op.path, "-") ? name : "stdin";
+        die("%s: no documents%s", n > 1 ? "all inputs" : where,
+            strcmp(range_text, ":") ? " in this range" : "");
+    }
+    if (sink.held) out_close(sink.held);
+    out_close(sink.out);
+    if (json) sink_tell(&sink, "done");
+    else note(1, "%llu rows, %llu bytes; %llu empty documents left out, "
+         "%llu invalid UTF-8 sequences replaced", (ull)sink.rows, (ull)sink.bytes, (ull)r->empty,
+         (ull)r->replaced);
+    if (holdout && !json) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
+    mix_free(mix);
+    buf_free(&sink.row);
+}
+
 int main(int argc, char **argv)
 {
-    int n = opt_parse(argc, argv, "[options] [SET[:SPLIT] | URL | FILE][@START:STOP][*TIMES] ...",
+    int n = opt_parse(argc, argv, "[options] [SET[:SPLIT] | URL | FILE][:PATTERN][@START:STOP][*TIMES] ...",
                       "Turn data sets, tables and text into JSON Lines of documents, one row each.", opts);
     Read read = { .row = row_write };
     if (!range_parse(range_text, &read.range))
@@ -251,38 +286,10 @@ int main(int argc, char **argv)
     Source *o = sources(&arena, n, argv + 1);
     int nsource = n ? n : 1;
     load_programs(o, nsource);
-    if (plan) return source_plan(o, nsource), 0;
-    need_jq(o, nsource);
-    Fetch how = { .jobs = jobs, .offline = offline, .json = json, .retries = retries, .wait = wait_s,
-                  .stall = stall };
-    Fetcher *fetcher = source_fetch(&arena, o, nsource, &how);
-    if (shuffle) open_mix();
-    sink.provenance = provenance;
-    sink.most = (uint64_t)max_docs;
-    sink.json = json;
-    sink.out = out_open(output, 0);
-    if (holdout) sink.held = out_open(holdout_file, 0);
-    read_all(&read, o, nsource);
-    fetch_end(fetcher);
-    progress_end(&sink.line);
-    if (sink.rows == 0) {
-        out_discard(sink.out);
-        if (sink.held) out_discard(sink.held);
-        const char *where = n == 1 && strcmp(argv[1], "-") ? argv[1] : "stdin";
-        die("%s: no documents%s", n > 1 ? "all inputs" : where,
-            strcmp(range_text, ":") ? " in this range" : "");
-    }
-    if (sink.held) out_close(sink.held);
-    out_close(sink.out);
-    if (json) sink_tell(&sink, "done");
-    else note(1, "%llu rows, %llu bytes; %llu empty documents left out, "
-         "%llu invalid UTF-8 sequences replaced", (ull)sink.rows, (ull)sink.bytes, (ull)read.empty,
-         (ull)read.replaced);
-    if (holdout && !json) note(1, "%llu of the rows went to %s", (ull)sink.held_rows, holdout_file);
-    mix_free(mix);
+    if (plan) source_plan(o, nsource);
+    else run(&arena, &read, o, nsource, n ? argv[1] : "-");
     free_sources(o, nsource);
     arena_free(&arena);
-    buf_free(&sink.row);
     read_free(&read);
     return 0;
 }
