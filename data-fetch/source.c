@@ -142,6 +142,7 @@ Fetcher *source_fetch(Arena *a, Source *s, int n, const Fetch *how)
         }
     }
     Fetch all = *how;
+    all.offline |= hub_offline();
     if (files) all.cache = cache_dir(a);
     for (int i = 0; i < files; i++) list[i].token = hub_token(a, list[i].url);
     Fetcher *f = fetch_begin(&all, list, files);

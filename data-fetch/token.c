@@ -5,6 +5,7 @@
 #include "sets.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { LONGEST = 4096 };
@@ -59,4 +60,13 @@ const char *hub_token(Arena *a, const char *url)
     if (strncmp(url, hub, n) || url[n] != '/') return NULL;
     if (token) token = clean(a, token, strlen(token), "HF_TOKEN");
     return token ? token : from_file(a);
+}
+
+bool hub_offline(void)
+{
+    static const char *const yes[] = { "1", "on", "yes", "true" };
+    const char *s = set_env("HF_HUB_OFFLINE");
+    for (int i = 0; s && i < 4; i++)
+        if (!strcasecmp(s, yes[i])) return true;
+    return false;
 }

@@ -4,9 +4,12 @@
 #ifndef DATA_FETCH_TOKEN_H
 #define DATA_FETCH_TOKEN_H
 #include "base/arena.h"
+#include <stdbool.h>
 
 /* For this URL; NULL if it is not the hub's, or there is none. Dies, without showing it, if it is
  * not made of printable characters, for it goes into a header. */
 const char *hub_token(Arena *a, const char *url);
+/* Does $HF_HUB_OFFLINE say 1, on, yes or true? */
+bool hub_offline(void);
 
 #endif

@@ -321,7 +321,7 @@ static void only_cached(Fetcher *f, Get *g)
         return;
     }
     snprintf(g->why, sizeof g->why, "%s", f->how.offline ?
-             "not in the cache, and --offline was given" :
+             "not in the cache, and --offline or HF_HUB_OFFLINE was given" :
              "this build has no libcurl, so that only local files and file:// URLs can be read");
     fails(f, g);
 }

@@ -20,6 +20,11 @@ done
     timeout -s KILL 0.$i data-fetch -q "http://127.0.0.1:$a/slow/x.jsonl" -o killed.jsonl
 done; } 2>kills
 ok "killed 20 times: right bytes" "get slow >got; cmp got want.jsonl"
+ok "an answer that stops: right bytes" "get stuck >got; cmp got want.jsonl"
+# no room: what came is kept
+says 1 "/part/" "a full disk" "(ulimit -f 400; get late/full >/dev/null)"
+is "its part is kept" "find cache/part -name '*.part' -size +100k | wc -l" 1
+ok "and used" "get late/full >got; cmp got want.jsonl && awk '\$4 ~ /full/ {f = \$5} END {exit !(f > 0)}' requests"
 refused() { says 1 "$2" "$1: refused" "get $1"; }
 refused loop "redirects"
 refused gone "HTTP status 404"
@@ -31,6 +36,8 @@ refused negative "x.jsonl: "
 refused sum "SHA-256"
 is "nothing else got a name" "ls cache/files | wc -l" 1
 ok "--offline has what was fetched" "HF_TOKEN= data-fetch -q --offline http://127.0.0.1:$a/plain/x.jsonl | cmp - want.jsonl"
+ok "HF_HUB_OFFLINE too" "HF_HUB_OFFLINE=1 data-fetch -q http://127.0.0.1:$a/plain/x.jsonl | cmp - want.jsonl"
+says 1 "not in the cache" "HF_HUB_OFFLINE, and nothing else" "HF_HUB_OFFLINE=True data-fetch http://127.0.0.1:$a/other/x.jsonl"
 says 1 "not in the cache" "and nothing else" "data-fetch --offline http://127.0.0.1:$a/other/x.jsonl"
 is "no token is kept" "grep -rl secret cache" ""
 for f in cache/files/*/x.jsonl; do printf 'X' | dd of="$f" conv=notrunc bs=1 seek=100 2>dd.log; done
