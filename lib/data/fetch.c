@@ -107,7 +107,10 @@ static void again(Fetcher *f, Get *g, bool whole)
     if (g->after > w) w = g->after;
     g->state = GET_READY;
     g->when = now_seconds() + w;
-    if (g->status == 429) pause_of(f, g->file->url)->until = g->when;
+    if (g->status == 429) {
+        Pause *p = pause_of(f, g->file->url);
+        if (p->until < g->when) p->until = g->when;
+    }
     if (f->how.json) say(f, g, "retry", g->why);
     else warn("%s: %s; again in %.0f s", g->file->url, g->why, w);
 }
@@ -257,17 +260,27 @@ static void *fetch_all(void *arg)
 
 static Fetcher *running;
 
-/* Before what libcurl is made of is taken down. What is on its way is left as by a kill. */
-static void halt(void)
+/* What is on its way is left as by a kill. */
+static void stop(Fetcher *f)
 {
-    Fetcher *f = running;
-    running = NULL;
-    if (!f || pthread_equal(pthread_self(), f->thread)) return;
     pthread_mutex_lock(&f->mutex);
     f->stop = true;
     pthread_mutex_unlock(&f->mutex);
     curl_multi_wakeup(f->multi);
-    pthread_join(f->thread, NULL);
+}
+
+/* At exit, before what libcurl is made of is taken down. A thread that is about to die itself waits
+ * for us to end (err.c), so we wait for it but so long. */
+static void halt(void)
+{
+    Fetcher *f = running;
+    struct timespec t;
+    running = NULL;
+    if (!f || pthread_equal(pthread_self(), f->thread)) return;
+    stop(f);
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec += 5;
+    pthread_timedjoin_np(f->thread, NULL, &t);
 }
 
 static void run(Fetcher *f)
@@ -374,7 +387,9 @@ void fetch_end(Fetcher *f)
     if (!f) return;
 #ifdef HAVE_CURL
     if (f->runs) {
-        halt();
+        running = NULL;
+        stop(f);
+        pthread_join(f->thread, NULL);
         for (int i = 0; i < f->n; i++) {
             Get *g = &f->get[i];
             if (!g->curl) continue;
