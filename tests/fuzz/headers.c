@@ -2,6 +2,7 @@
 #include "data/fetch_get.c"
 #include "fuzz.h"
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
