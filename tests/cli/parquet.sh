@@ -38,6 +38,8 @@ says 1 'column e\u001b[2J\n\"q\", before' "control characters of a name stay out
 is "and out of what is told of a file" "data-fetch --inspect '$in/name.parquet' | grep -c '^  e.u001b.2J.n.\"q.\" values 1 '" 1
 says 1 "a row of more than 48 MB" "20,000,000 empty lists in a row of a small file" "data-fetch '$in/lists.parquet'"
 
+says 1 "maps have more than 1048576 pairs" "a map of a million pairs in a small file" "data-fetch '$in/pairs.parquet'"
+
 # ---- damage: refused, and nothing under the name of the output
 size=$(wc -c <"$f")
 for k in 0 3 11 100 1000 $((size - 9)) $((size - 1)); do
