@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 /* ---- headers */
 
@@ -28,6 +29,15 @@ static double seconds(const char *s)
 {
     int64_t x = digits(s, NULL);
     return x < 0 ? -1 : x > 600 ? 600 : (double)x;
+}
+
+/* Seconds, or a date. */
+static double retry_after(const char *s)
+{
+    time_t date, now = time(NULL);
+    if (*s >= '0' && *s <= '9') return seconds(s);
+    if ((date = curl_getdate(s, NULL)) < 0) return -1;
+    return date < now ? 0 : date - now > 600 ? 600 : (double)(date - now);
 }
 
 /* bytes FROM-TO/TOTAL */
@@ -87,7 +97,7 @@ static size_t on_header(char *p, size_t one, size_t n, void *arg)
     else if (starts(h, "content-encoding:")) g->coded = strcasecmp(v, "identity") != 0;
     else if (starts(h, "transfer-encoding:")) g->chunked = true;
     else if (starts(h, "etag:")) strong_etag(g->new_etag, v);
-    else if (starts(h, "retry-after:")) g->after = seconds(v);
+    else if (starts(h, "retry-after:")) g->after = retry_after(v);
     else if (starts(h, "ratelimit:") && strstr(v, "t=") && g->after < 0)
         g->after = seconds(strstr(v, "t=") + 2) + 1;
     else if (starts(h, "x-linked-etag:")) linked_sha256(g, v);

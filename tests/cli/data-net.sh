@@ -12,9 +12,10 @@ while [ ! -s ports ]; do sleep 0.1; done
 read -r a b <ports
 export PIPEGPT_CACHE="$dir/cache" HF_ENDPOINT="http://127.0.0.1:$a" HF_TOKEN=secret
 get() { data-fetch -q --retry-wait 0 --retries 3 --stall 1 "http://127.0.0.1:$a/$1/x.jsonl"; }
-for f in plain hop hops expired busy limit after cut whole changed changed2 wrongrange no416 stall reset chunked; do
+for f in plain hop hops expired busy limit after date cut whole changed changed2 wrongrange no416 stall reset chunked; do
     ok "$f: right bytes" "get $f >got; cmp got want.jsonl"
 done
+is "a date is waited for" "awk '\$4 ~ /^.date/ {if (t) print (\$1 - t >= 900); t = \$1}' requests" 1
 # the file comes in 0.3 s or more; the process is killed at 20 moments of it, and goes on each time
 { for i in 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18 19 20; do
     timeout -s KILL 0.$i data-fetch -q "http://127.0.0.1:$a/slow/x.jsonl" -o killed.jsonl

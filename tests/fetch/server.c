@@ -104,7 +104,12 @@ static void answer(const char *f, const char *name, int first, int second_port, 
     else if (!strcmp(f, "busy") && first) say("HTTP/1.1 503 Later\r\nContent-Length: 5\r\n\r\nlater");
     else if (!strcmp(f, "limit") && first) say("HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n");
     else if (!strcmp(f, "after") && first) say("HTTP/1.1 429 Slow\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n");
-    else if (!strcmp(f, "cut") && first) half(E);
+    else if (!strcmp(f, "date") && first) {
+        char date[64];
+        time_t t = time(NULL) + 2;
+        strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime(&t));
+        say("HTTP/1.1 503 Later\r\nRetry-After: %s\r\nContent-Length: 0\r\n\r\n", date);
+    } else if (!strcmp(f, "cut") && first) half(E);
     else if (!strcmp(f, "whole") && first) half(E);
     else if (!strcmp(f, "whole")) normal(-1, E);                 /* 200 to a Range */
     else if (!strcmp(f, "changed") && first) half("\"old\"");

@@ -31,6 +31,7 @@ void fuzz_seeds(FuzzSeed put)
         "HTTP/1.1 206 Partial Content\r\nETag: \"abc\"\r\nContent-Length: 12\r\n"
         "Content-Range: bytes 3-14/15\r\n\r\n",
         "HTTP/2 429\r\nretry-after: 7\r\nRateLimit: \"resolvers\";r=0;t=55\r\nContent-Encoding: gzip\r\n",
+        "HTTP/1.1 503 Later\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\nRetry-After: Fri, 31 Dec 2099 23:59:59 GMT\r\n",
         "HTTP/1.1 302 Found\r\nX-Linked-Etag: \"0123456789abcdef0123456789abcdef0123456789abcdef"
         "0123456789abcdef\"\r\nTransfer-Encoding: chunked\r\nETag: W/\"weak\"\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\nContent-Range: bytes */9\r\n" };
