@@ -23,7 +23,7 @@ bool archive_is_zip(const char *path, const char *format, In *in)
 {
     const char *s;
     size_t n = in_some(in, &s);
-    bool yes = !strcmp(format, "zip") || zip_magic(s, n);
+    bool yes = !strcmp(format, "zip") || name_ends(path, strlen(path), ".zip") || zip_magic(s, n);
     if (yes && !strcmp(path, "-"))
         die("stdin: a zip archive must be a file, for its directory is at the end");
     return yes;

@@ -148,13 +148,6 @@ static void put_tar(In *in, Buf *out)
     tar_close(t);
 }
 
-static bool is_parquet(const char *format, In *in)
-{
-    const char *s;
-    size_t n = in_some(in, &s);
-    return !strcmp(format, "parquet") || (!strcmp(format, "auto") && parquet_magic(s, n));
-}
-
 void inspect(const char *file, Read *r, uint64_t most, Buf *out)
 {
     char *at = xstrdup(file), *colon = access(file, F_OK) ? archive_colon(at) : NULL;
@@ -165,7 +158,7 @@ void inspect(const char *file, Read *r, uint64_t most, Buf *out)
     if (colon) put_rows(at, in, r, most, out);
     else if (archive_is_zip(at, r->format, in)) in_close(in), put_zip(at, out);
     else if (archive_is_tar(at, r->format, in)) put_tar(in, out);
-    else if (is_parquet(r->format, in)) in_close(in), put_parquet(at, out);
+    else if (read_is_parquet(r, at, in)) in_close(in), put_parquet(at, out);
     else put_rows(at, in, r, most, out);
     free(at);
 }

@@ -244,12 +244,12 @@ static bool is_format(const Read *r, const char *path, const char *name)
     return yes;
 }
 
-static bool is_parquet(const Read *r, const char *path, In *in)
+bool read_is_parquet(const Read *r, const char *path, In *in)
 {
     const char *s;
     size_t n = in_some(in, &s);
     if (!is_auto(r)) return strcmp(r->format, "parquet") == 0;
-    return strcmp(path, "-") && parquet_magic(s, n);
+    return name_ends(path, strlen(path), ".parquet") || (strcmp(path, "-") && parquet_magic(s, n));
 }
 
 static const char BOM[] = "\xEF\xBB\xBF";
@@ -311,7 +311,7 @@ static void read_by_first_byte(Read *r, const char *path, In *in)
 /* A file that is no archive. */
 static void read_in(Read *r, const char *path, In *in, bool inside)
 {
-    if (is_parquet(r, path, in)) {
+    if (read_is_parquet(r, path, in)) {
         if (inside) die("%s: Parquet is not read inside an archive: unpack it", path);
         in_close(in);
         read_parquet(r, path);

@@ -36,6 +36,7 @@ typedef struct Read {
 
 void read_rows(Read *r, const char *path);      /* "-": stdin */
 void read_from(Read *r, const char *path, In *in);      /* the same, opened already; takes `in` over */
+bool read_is_parquet(const Read *r, const char *path, In *in);
 void read_free(Read *r);
 
 #endif

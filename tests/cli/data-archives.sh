@@ -20,6 +20,8 @@ says 1 "want: no archive" "a file in what is no archive" "$fetch want:x"
 is "a file of that very name" "cp want 'x.zip:y'; $fetch x.zip:y --format jsonl | wc -l" 21
 says 1 "stdin: a zip archive must be a file" "zip from a pipe" "cat $z | $fetch -"
 says 1 "zip64.zip:data/b.csv: line 1, byte 1: " "a bad row names archive and file" "$fetch --format jsonl '$z:*.csv' -o no"
+says 1 "not a zip file" "what only says that it is one" "echo text >page.zip; $fetch page.zip -o no"
+says 1 "p.parquet: " "Parquet that is none" "echo text >p.parquet; $fetch p.parquet -o no"
 says 1 "not a zip file, or cut short" "half of one" "head -c 200 $z >cut.zip; $fetch cut.zip -o no"
 
 printf '{"text":"hidden"}\n' >d/data/.h.jsonl
