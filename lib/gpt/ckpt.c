@@ -154,8 +154,8 @@ static int save(Commit *c, const Kind *k, const Optim *o, const Texts *t)
                              (t->state.n ? 0 : 1u << F_STATE) | (t->clock.n ? 0 : 1u << F_CLOCK));
 }
 
-static int save_kind(const char *dir, const Kind *k, const Optim *o, Texts *t, const char *state_json,
-                     const char *clock_json)
+static int save_kind(const char *dir, const Kind *k, const Optim *o, Texts *t,
+                     const char *state_json, const char *clock_json)
 {
     Commit c;
     int r = commit_begin(&c, dir);

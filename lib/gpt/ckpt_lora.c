@@ -44,7 +44,8 @@ static const char *unknown_parts(const Json *j)
     const char *bad = NULL;
     if (!json_is_str(json_get(j, "peft_type"), "LORA")) return "peft_type is not \"LORA\"";
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        if (config_bool(j, off[i], 0, &bad)) return config_wrong("%s is true: not supported", off[i]);
+        if (config_bool(j, off[i], 0, &bad))
+            return config_wrong("%s is true: not supported", off[i]);
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         const Json *v = json_get(j, empty[i]);
         if (v && v->kind != J_NULL && !((v->kind == J_ARR || v->kind == J_OBJ) && !v->n))

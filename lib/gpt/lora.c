@@ -121,7 +121,8 @@ static int is_target(const char *t, const char *module)
     };
     if (!strcmp(t, "all") || !strcmp(t, last_part(module)) || !fnmatch(t, module, 0)) return 1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(t, known[i].name)) return ends(module, known[i].end[0]) || ends(module, known[i].end[1]);
+        if (!strcmp(t, known[i].name))
+            return ends(module, known[i].end[0]) || ends(module, known[i].end[1]);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* drop.h -- what dropout drops: a function of a key and a counter, so that it depends neither on
- * threads nor on the order of work, and is the same again when a pass is recomputed or a run goes on.
+ * threads nor on the order of work, and is the same when a pass is recomputed or a run goes on.
  * Number i of a key is the i-th output of splitmix64 (Steele et al. 2014) seeded with it. */
 #ifndef OPS_DROP_H
 #define OPS_DROP_H

@@ -183,6 +183,7 @@ static void pack_keys(const Job *a, int64_t b, int64_t g, int64_t at, real *to, 
 static void do_queries(const Job *a, int64_t b, int64_t head, int64_t t, const real *packed)
 {
     const int H = a->H, K = a->K, D = a->D;
+    const uint64_t n0 = a->drop ? (a->drop->at + (uint64_t)b) * (uint64_t)H + (uint64_t)head : 0;
     const int64_t step = a->few ? a->T : BQ, qo = ((b * a->T + t) * H + head) * D,
                   ko = (b * a->M * K + head / (H / K)) * D;
     Head h = {
@@ -190,8 +191,7 @@ static void do_queries(const Job *a, int64_t b, int64_t head, int64_t t, const r
         a->doc ? a->doc + b * a->T + t : NULL, packed, first_block(a, b) * BK,
         (int64_t)H * D, (int64_t)K * D, H, (a->pos ? a->pos[b] : 0) + t, (int)min64(step, a->T - t),
         D, a->window, a->drop,
-        a->drop ? ((a->drop->at + (uint64_t)b) * (uint64_t)H + (uint64_t)head) * (uint64_t)a->T + (uint64_t)t : 0,
-        (uint64_t)a->T,
+        n0 * (uint64_t)a->T + (uint64_t)t, (uint64_t)a->T,
     };
     if (a->few) attend_few(&h, a->work + thread_id() * a->room);
     else attend(&h, a->work + thread_id() * a->room);

@@ -96,7 +96,7 @@ INLINE void blank(real *s, Seen w, real with)
     for (int j = w.hi; j < BK; j++) s[j] = with;
 }
 
-/* Dropout of a query's row of scores, weights or their gradients s[BK], keys [w.lo, w.hi) of the block;
+/* Dropout of a query's row of weights or their gradients s[BK], keys [w.lo, w.hi) of the block;
  * first: the number of its first key. */
 INLINE void drop_row(real *s, Seen w, const Drop *d, uint64_t first)
 {
