@@ -134,9 +134,14 @@ static void read_words(Reader *r, const Json *model, const Json *pre, uint64_t e
             end = (uint64_t)id + 1;
     }
     r->t = tok_begin(r->name, (size_t)vocab->n + r->added.n, end);
-    for (const Json *j = vocab->child; j; j = j->next)
-        if (!map_get(&r->added, j->key, j->key_len))
-            tok_put(r->t, (uint64_t)id_of(r, j, "a token"), j->key, j->key_len);
+    for (const Json *j = vocab->child; j; j = j->next) {
+        int64_t id = id_of(r, j, "a token"), *special = map_get(&r->added, j->key, j->key_len);
+        if (special && *special != id)
+            die("%s: '%.*s' has the ids %" PRId64 " and %" PRId64, r->name, (int)j->key_len, j->key,
+                id, *special);
+        if (!special)
+            tok_put(r->t, (uint64_t)id, j->key, j->key_len);
+    }
     for (size_t i = 0; i < r->added.n; i++)
         tok_put_special(r->t, (uint64_t)r->added.e[i].val, r->added.e[i].key, r->added.e[i].len);
     r->t->words = true;

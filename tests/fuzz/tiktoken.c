@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 void fuzz_seeds(FuzzSeed put)
 {
-    for (int i = 0; i < SEED_TOKS; i++) {
+    for (int i = 0; i < SEED_TOKS - 1; i++) {           /* the last has words */
         Buf b = {0};
         Tok *t = seed_tok(i);
         tiktoken_print(t, "seed", &b);
