@@ -215,6 +215,11 @@ $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 # with real = float and real = double. tests/cuda/*.c are linked with the emulated CUDA back-end.
 CTESTS   := $(wildcard tests/unit/*.c tests/ops/*.c tests/golden/*.c)
 CTESTS64 := $(if $(CTESTS),$(shell grep -l REAL_F64 $(CTESTS)))
+# $(BUILD)/emu/bin has the tools that compute, with the emulated back-end.
+EMUBIN   := $(if $(have_cxx),$(addprefix $(BUILD)/emu/bin/,gpt-train gpt-sample gpt-eval))
+$(BUILD)/emu/bin/%: $(BUILD)/bin/% $(LIBEMU)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(patsubst %.c,$(BUILD)/%.o,$(wildcard $*/*.c)) -Wl,--whole-archive $(LIBEMU) -Wl,--no-whole-archive $(LIB) $(LDLIBS) -lstdc++
 CUTESTS  := $(if $(have_cxx),$(wildcard tests/cuda/*.c))
 CTBIN    := $(CTESTS:%.c=$(BUILD)/%) $(CTESTS64:%.c=$(BUILD)/f64/%) $(CUTESTS:%.c=$(BUILD)/%)
 SHTESTS  := $(wildcard tests/cli/*.sh tests/pipe/*.sh tests/bad/*.sh tests/docs/*.sh tests/cuda/*.sh)
@@ -231,7 +236,7 @@ $(BUILD)/f64/tests/%: tests/%.c $(LIB64)
 
 # programs of the tests
 HELPERS  := $(addprefix $(BUILD)/tests/,fetch/server parquet/write peak)
-check: $(BIN) $(CTBIN) $(HELPERS)
+check: $(BIN) $(CTBIN) $(EMUBIN) $(HELPERS)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/run $(CTBIN) $(SHTESTS)
 
 # tests/cuda/*.c again, for a GPU in place of the emulator
@@ -243,7 +248,7 @@ check-gpu: $(BIN) $(GPUBIN) $(BUILD)/tests/bench/ops
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/gpu.sh
 
 # T=tests/unit/json.c, T=tests/cli/tok-encode.sh, ...: one test, its whole output
-check-one: $(BIN) $(HELPERS) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
+check-one: $(BIN) $(HELPERS) $(if $(filter tests/cuda/%.sh,$(T)),$(EMUBIN)) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
 	BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%),sh $(T))
 
 # The kernels at -O1, since instrumented unrolled loops take a compiler minutes at -O3.
@@ -323,7 +328,7 @@ install: $(BIN)
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
 	install share/tasks/* $(DESTDIR)$(PREFIX)/share/pipegpt/tasks
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
-	install share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/plot $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
+	install share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/speedrun.sh share/pipeline/plot $(DESTDIR)$(PREFIX)/share/pipegpt/pipeline
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/reward
 	install share/reward/* $(DESTDIR)$(PREFIX)/share/pipegpt/reward
 	install -d $(DESTDIR)$(PREFIX)/share/pipegpt/data
@@ -335,7 +340,7 @@ install: $(BIN)
 	install -m 644 $(MAN7) $(DESTDIR)$(PREFIX)/share/man/man7
 
 uninstall:
-	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/* share/reward/* share/configs/* share/data/*) share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/plot)
+	rm -f $(patsubst share/%,$(DESTDIR)$(PREFIX)/share/pipegpt/%,$(wildcard share/tasks/* share/reward/* share/configs/* share/data/*) share/pipeline/pretrain share/pipeline/sft.sh share/pipeline/rl.sh share/pipeline/speedrun.sh share/pipeline/plot)
 	rm -f $(TOOLS:%=$(DESTDIR)$(PREFIX)/bin/%)
 	cd $(DESTDIR)$(PREFIX)/share/man/man1 && rm -f $(notdir $(MAN1))
 	cd $(DESTDIR)$(PREFIX)/share/man/man5 && rm -f $(notdir $(MAN5))

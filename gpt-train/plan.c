@@ -202,6 +202,14 @@ Lora *plan_lora(Model *m, int train)
  * measured; it hardly depends on sizes. */
 #define PROGRAM_BYTES 9.5e6
 
+/* What the CUDA back-end keeps for itself: the workspace of products; 4 numbers a token to sort them,
+ * 3 for smear's gradient, 2 a head for attention's, 1 a channel for every 64 tokens of a gain's.
+ * CUDA's own context, some 500 MB, comes on top. */
+static double cuda_bytes(const Config *c, int64_t N)
+{
+    return (32 << 20) + (double)N * (4 * (4 + 3 + 2 * c->H) + 4. * c->C / 64);
+}
+
 static double weight_bytes(const Model *m)
 {
     size_t copy = m->c == (Act *)m->w ? 0 : m->ops->act_size;
@@ -219,7 +227,10 @@ static int64_t lora_count(const Lora *l)
 void plan_count(Plan *p)
 {
     OpsCount n = {0};
-    const Ops *ops = ops_count(&n, opt.dtype);
+    const Ops *real_ops = ops_open(opt.device, opt.dtype, opt.threads);
+    Ops count = *ops_count(&n, opt.dtype);
+    count.muon_tmp = real_ops->muon_tmp;
+    const Ops *ops = &count;
     int N = p->B * p->T;
     Model *m = model_new(ops, &p->cfg, !opt.lora);
     m->dropping = !opt.rl;
@@ -248,6 +259,7 @@ void plan_count(Plan *p)
     p->flops_opt = n.flops_opt;
     p->mem_program = PROGRAM_BYTES + (double)n.scratch + (double)N * 2 * sizeof(int32_t) +
                      (double)p->rows * p->T * sizeof(real);         /* run_buffers() */
+    if (!strncmp(real_ops->name, "cuda", 4)) p->mem_program = cuda_bytes(&p->cfg, N);
     p->mem_total = (double)n.mem_peak + p->mem_program;
     tape_free(&t);
     ops->free(x, (size_t)N * sizeof *x);

@@ -6,9 +6,11 @@
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        lcg = 1 + i;                    /* a new case of one changes no other's numbers */
         if (argc < 2 ? strncmp(tests[i].name, "attn", 4) != 0 : !strcmp(argv[1], tests[i].name))
             check_op(&tests[i]);
-    check_aux(tier_ops("cuda", 1));
+    }
+    if (argc < 2) check_aux(tier_ops("cuda", 1));
     return done();
 }

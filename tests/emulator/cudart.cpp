@@ -2,7 +2,7 @@
  *
  * A block is filled with NaN (0xff) and followed by a gap of the same; what is read past the end is
  * NaN, and what is written there is found by cuemu_damaged(). A freed block serves the next of its
- * size. With CUEMU_PROTECT in the environment, or after cuemu_protect(1), the arena is out of reach except inside kernels, copies
+ * size. CUEMU_MEMORY: bytes of the device. With CUEMU_PROTECT in the environment, or after cuemu_protect(1), the arena is out of reach except inside kernels, copies
  * and products, and kernels take no pointers from outside it. */
 #include "cuemu.h"
 #include <map>
@@ -13,10 +13,18 @@ namespace {
 const size_t GAP = 256, LARGE = 16 << 20, ARENA = (size_t)1 << 40, PAGE = 4096;
 struct Range { size_t at, bytes; };
 char *arena;
-size_t used, open_to, limit = ARENA;
+size_t used, open_to;
+size_t limit = getenv("CUEMU_MEMORY") ? (size_t)atoll(getenv("CUEMU_MEMORY")) : ARENA;
 std::map<size_t, size_t> live;                  /* offset -> bytes asked for */
 std::map<size_t, std::vector<size_t>> spare;    /* rounded bytes -> offsets */
 CuemuMemory counts;
+/* CUEMU_REPORT: the most that was allocated at once is said at the end. */
+struct Report {
+    ~Report()
+    {
+        if (getenv("CUEMU_REPORT")) fprintf(stderr, "cuemu: %zu bytes at most\n", counts.peak);
+    }
+} report;
 int damaged, depth;
 bool protect = getenv("CUEMU_PROTECT") != NULL;
 

@@ -1,0 +1,49 @@
+# --device cuda in the tools, linked with the emulated back-end ($BUILD/emu/bin): training, resuming,
+# sampling, evaluating, memory as planned, devices that are missing or full.
+. "$(dirname "$0")/../lib.sh"
+emu=${BUILD:-$top/build}/emu/bin
+[ -x "$emu/gpt-train" ] || { skip "--device cuda under the emulator" "no C++ compiler"; finish; }
+
+i=0; while [ $i -lt 40 ]; do echo "{\"text\": \"line $i: the cat sat on mat $((i * 7 % 13)), and the dog did not.\"}"; i=$((i+1)); done >"$dir/docs.jsonl"
+bpe-train -q -v 300 -o "$dir/a.tok" "$dir/docs.jsonl" || exit 1
+tok-encode -q -t "$dir/a.tok" "$dir/docs.jsonl" | pack-rows -q -T 32 -o "$dir/a.rows"
+PATH="$emu:$PATH"
+size="--depth 2 --aspect-ratio 32 --head-dim 32"
+run="gpt-train -q -j 1 $size --steps 4 --total-batch-size 128 -B 2 -t $dir/a.tok --train $dir/a.rows"
+losses() { sed -n 's/.*"loss": \([0-9.]*\).*/\1/p' "$1"; }
+
+# two micro-batches a step; bf16's Muon rounds to 8 bits on this device and not on the CPU
+near() { paste -d ' ' "$dir/l1" "$dir/l2" | awk -v may="$1" '{d = $1 - $2; n += d < may && -d < may} END {print n}'; }
+for dtype in fp32 bf16; do
+    for d in cpu cuda; do $run -d $d --dtype $dtype -o "$dir/$d" --force >"$dir/$d.jsonl" 2>"$dir/err"; done
+    losses "$dir/cpu.jsonl" >"$dir/l1"; losses "$dir/cuda.jsonl" >"$dir/l2"
+    is "$dtype: the losses of 4 steps agree" "near $([ $dtype = fp32 ] && echo 2e-5 || echo 5e-3)" 4
+done
+is "the metrics name the device" "sed -n 's/.*\"device\": \"\([^\"]*\)\", \"dtype\": \"\([^\"]*\)\".*/\1 \2/p' $dir/cuda.jsonl" "cuda bf16"
+ok "a run that stops, out of reach of the host's code" "CUEMU_PROTECT=1 $run -d cuda --dtype bf16 --stop-at 2 -o $dir/part"
+ok "and resumes" "gpt-train -q -j 1 -d cuda --resume -o $dir/part"
+ok "  ends in the same bits" "cmp $dir/part/model.safetensors $dir/cuda/model.safetensors"
+ok "another schedule of threads does too" "CUEMU=3 $run -d cuda --dtype bf16 -o $dir/again && cmp $dir/again/model.safetensors $dir/cuda/model.safetensors"
+
+say() { gpt-sample -q -j 1 -m "$dir/cpu" -d "$1" --dtype fp32 -p 'line 3: the' -n 24 --temperature 0; }
+is "a sample is the CPU's" "say cuda" "$(say cpu)"
+for d in cpu cuda; do gpt-eval -q -j 1 -m "$dir/cpu" -d $d --dtype fp32 bpb "$dir/a.rows" | sed -n 's/.*"bpb": \([0-9.]*\).*/\1/p' >"$dir/b$d"; done
+cp "$dir/bcpu" "$dir/l1"; cp "$dir/bcuda" "$dir/l2"
+is "bits per byte are the CPU's" "near 1e-5" 1
+
+device() { sed -n 's/.*"device": "\([a-z]*\)[^"]*".*/\1/p' "$1"; }
+ok "auto takes a device" "$run --steps 1 -d auto -o $dir/auto --force >$dir/auto.jsonl; [ \"\$(device $dir/auto.jsonl)\" = cuda ]"
+ok "and falls back to the CPU" "CUEMU_DEVICES=0 $run --steps 1 -d auto -o $dir/auto --force >$dir/auto.jsonl; [ \"\$(device $dir/auto.jsonl)\" = cpu ]"
+says 1 "--device cuda: no device can be used: no CUDA-capable device is detected" "a device that is asked for must be there" "CUEMU_DEVICES=0 $run -d cuda -o $dir/none"
+says 1 "--device cuda:1: 1 here, the first is cuda:0" "so must a second one" "$run -d cuda:1 -o $dir/none"
+says 1 "fewer rows at a time (--device-batch-size)" "a device that is full" "CUEMU_MEMORY=40000000 $run -d cuda -o $dir/none"
+ok "nothing came of these" "[ ! -e $dir/none/model.safetensors ]"
+
+# planned and measured bytes, within 5 %
+for dtype in fp32 bf16; do
+    big="--depth 3 --aspect-ratio 64 --head-dim 64 --steps 1 --total-batch-size 512 -B 16 -d cuda --dtype $dtype"
+    plan=$(gpt-train --dry-run --json $big -T 32 -t "$dir/a.tok" | sed -n 's/.*[{ ]"bytes": \([0-9]*\).*/\1/p')
+    used=$(CUEMU_REPORT=1 gpt-train -j 1 -q $big -t "$dir/a.tok" --train "$dir/a.rows" -o "$dir/big" --force 2>&1 >/dev/null | sed -n 's/cuemu: \([0-9]*\) bytes at most/\1/p')
+    is "$dtype: the plan's memory ($plan) is what is used ($used)" "awk -v p=$plan -v u=$used 'BEGIN {print (p > 0.95 * u && p < 1.05 * u)}'" 1
+done
+finish
