@@ -90,7 +90,7 @@ says 1 "row 1: p.jq: Cannot index string" "what jq itself finds" "$fetch --jq p.
 prog 'inputs | foo('
 says 1 "p.jq: not a program for jq: " "a syntax error" "$fetch --jq p.jq $at/a.jsonl -o no"
 prog 'def f: f; inputs | if .question == "a300" then f else . end'
-says 1 "row 301: p.jq has neither taken nor given anything for 1 s" "an endless loop" "$fetch --jq p.jq --jq-wait 1 $at/a.jsonl -o no"
+says 1 "row 301: p.jq has neither taken nor given anything for 2 s" "an endless loop" "$fetch --jq p.jq --jq-wait 2 $at/a.jsonl -o no"
 prog 'inputs | if .question == "a300" then 1 else . end'
 says 1 "row 301: what p.jq makes is no JSON object: 1" "a number" "$fetch --jq p.jq $at/a.jsonl -o no"
 prog 'inputs | debug'
@@ -109,7 +109,7 @@ is "nothing came of all these" "ls no* 2>/dev/null" ""
 mkdir bin
 export PATH="$dir/bin:$PATH"
 tool() { printf '#!/bin/sh\n%s\n' "$1" >bin/jq; chmod +x bin/jq; }
-run="$fetch --jq own.jq --jq-wait 1 $at/a.jsonl"
+run="$fetch --jq own.jq $at/a.jsonl"
 tool 'read x; echo "$x"; kill -9 $$'
 says 1 "row 2: own.jq: jq was ended by signal 9" "killed half-way" "$run"
 tool 'head -n 20'
@@ -118,8 +118,8 @@ tool 'cat | head -c 1000'
 says 1 "own.jq ends inside a row" "half a row" "$run"
 tool 'cat; exit 7'
 says 1 "row 501: own.jq: jq failed, and did not say why" "all rows, but a failure" "$run"
-tool 'cat; exec >&-; exec sleep 5'
-says 1 "has closed its output, but does not end" "does not end" "$run"
+tool 'cat; exec >&-; exec sleep 9'
+says 1 "has closed its output, but does not end" "does not end" "$run --jq-wait 2"
 tool 'yes | tr -d "\n"'
 says 1 "row 1: own.jq makes a row of more than 256 MB" "a row without end" "$run"
 tool 'exec head -c 100000 /dev/zero'
