@@ -43,6 +43,7 @@ void cache_free(Cache *c)
 {
     if (!c) return;
     const Ops *ops = c->m->ops;
+    if (c->step.graph) ops->graph_free(c->step.graph);
     for (int i = 0; i < c->m->cfg.L; i++) {
         ops->free(c->k[i], kv_bytes(c));
         ops->free(c->v[i], kv_bytes(c));
@@ -103,28 +104,65 @@ void cache_trim(Cache *c, Tape *t, int row, int n, int last)
     c->len[row] = n;
 }
 
-void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
+/* Logits of the rows' last positions, on the device; NULL if rows is. */
+static real *pass(Cache *c, Tape *t, const int *idx, const int *rows, int T)
 {
     Model *m = (Model *)c->m;               /* nothing in it changes: the tape does not record */
-    const Ops *ops = m->ops;
+    Var *x = model_forward(m, t, idx, c->B, T, c);
+    return rows ? model_logits(m, t, x, rows, c->B) : NULL;
+}
+
+/* The same for one token a row, as a graph as soon as there can be one: a pass is hundreds of small
+ * operations, and starting them takes longer than doing them. */
+static real *pass_again(Cache *c, Tape *t, const int *idx, const int *rows)
+{
+    const Ops *ops = c->m->ops;
+    CacheGraph *g = &c->step;
+    const CacheGraph now = { .B = c->B, .tape = t->serial, .w = c->m->w, .c = c->m->c,
+                             .rope = c->m->rope, .idx = idx, .rows = rows };
+    bool seen = g->B == now.B && g->tape == now.tape && g->w == now.w && g->c == now.c &&
+                g->rope == now.rope && g->idx == idx && g->rows == rows;
+    if (seen && g->graph && ops->graph_run(g->graph)) return g->logits;
+    if (g->graph) {                         /* something has moved, scratch perhaps */
+        ops->graph_free(g->graph);
+        g->graph = NULL;
+        seen = false;
+    }
+    if (seen && !g->failed) {
+        ops->graph_begin();
+        g->logits = pass(c, t, idx, rows, 1);
+        g->graph = ops->graph_end();
+        if (g->graph && ops->graph_run(g->graph)) return g->logits;
+        g->failed = 1;
+    }
+    real *l = pass(c, t, idx, rows, 1);
+    if (!seen) {
+        *g = now;
+        g->rope = c->m->rope;               /* which the pass may have made */
+    }
+    return l;
+}
+
+void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
+{
+    const Ops *ops = c->m->ops;
     int B = c->B, on = t->on;
     for (int b = 0; b < B; b++) assert(T > 0 && T <= c->M - c->len[b]);
 
     tape_reset(t);
     t->on = 0;
-    int *idx = tape_mem(t, size_mul((size_t)B * (size_t)T, sizeof *idx));
+    int *idx = tape_mem(t, size_mul((size_t)B * (size_t)T, sizeof *idx)), *last = NULL, *rows = NULL;
     ops->put(idx, ids, (size_t)B * (size_t)T * sizeof *idx);
     ops->put(c->pos, c->len, (size_t)B * sizeof *c->pos);
-    Var *x = model_forward(m, t, idx, B, T, c);
-    int *last = NULL;
     if (logits) {
         last = xreallocarray(NULL, (size_t)B, sizeof *last);
         for (int b = 0; b < B; b++) last[b] = b * T + T - 1;
-        int *rows = tape_mem(t, (size_t)B * sizeof *rows);
+        rows = tape_mem(t, (size_t)B * sizeof *rows);
         ops->put(rows, last, (size_t)B * sizeof *rows);
-        real *l = model_logits(m, t, x, rows, B);
-        ops->get(logits, l, (size_t)B * (size_t)m->cfg.V * sizeof *l);
     }
+    real *l = T == 1 && rows && ops->graph_begin ? pass_again(c, t, idx, rows)
+                                                 : pass(c, t, idx, rows, T);
+    if (logits) ops->get(logits, l, (size_t)B * (size_t)c->m->cfg.V * sizeof *l);
     ops->sync();                            /* ids, c->len and last are free to change */
     free(last);
     for (int b = 0; b < B; b++) c->len[b] += T;

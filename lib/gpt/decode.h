@@ -18,6 +18,16 @@
 #include "gpt/tool.h"
 #include <signal.h>
 
+/* A pass of one token a row, noted down as a graph: with it, what must be the same for it to serve
+ * again. Made at the second such pass; the first brings its shapes. */
+typedef struct CacheGraph {
+    void *graph;
+    real *logits;                   /* what it gives: device [B,V] */
+    int B, failed;
+    int64_t tape;
+    const void *w, *c, *rope, *idx, *rows;
+} CacheGraph;
+
 struct Cache {
     const Model *m;
     int B, M;                       /* rows in use, positions of a row */
@@ -26,6 +36,7 @@ struct Cache {
     int *pos;                       /* device [cap]: len before the chunk in progress */
     Act *prev;                      /* device [cap,C]: last normed embedding of each row */
     Act **k, **v;                   /* per layer, device [cap,M,K,D] */
+    CacheGraph step;
 };
 
 Cache *cache_new(const Model *m, int B, int M);

@@ -11,8 +11,10 @@ static const size_t min_block = (size_t)4 << 20;
 
 void tape_init(Tape *t, const Ops *ops)
 {
+    static int64_t serial;
     memset(t, 0, sizeof *t);
     t->ops = ops;
+    t->serial = ++serial;
 }
 
 /* Make *p hold more than n elements of the given size. */

@@ -57,6 +57,7 @@ struct Tape {
     TapeArray *array; int narray, caparray;
     Arena host;                         /* the Vars themselves */
     size_t bytes;                       /* device memory held */
+    int64_t serial;                     /* no two tapes of a process have the same */
     void (*on_grad)(void *arg, Var *x); void *on_grad_arg;  /* tests: x->g is complete */
 };
 

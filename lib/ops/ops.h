@@ -191,6 +191,15 @@ typedef struct Ops {
     void (*sumsq)(double *out, const real *x, int64_t n);   /* *out += sum of x^2; on the device */
     void (*scale)(real *x, double s, int64_t n);
     void (*lerp)(real *y, const real *x, double a, int64_t n);      /* y += a (x - y) */
+
+    /* ---- graphs; NULL in a back-end without them. Operations between begin and end are noted down,
+     * not done: no alloc, free, put or get, and nothing whose shapes were not seen before. end gives
+     * them, or NULL if they cannot be noted. run does them all with what is in their arrays then;
+     * 0: it cannot any more, and they must be noted anew. */
+    void (*graph_begin)(void);
+    void *(*graph_end)(void);
+    int (*graph_run)(void *graph);
+    void (*graph_free)(void *graph);
 } Ops;
 
 /* The first thing in main(): has OpenMP's idle threads sleep instead of spin, unless the environment

@@ -9,4 +9,5 @@ __attribute__((constructor)) static void start_device(void) { cuda_start(0); }
 __attribute__((unused)) static void cuemu_schedule(int s) { (void)s; }
 __attribute__((unused)) static void cuemu_protect(int on) { (void)on; }
 __attribute__((unused)) static int cuemu_damaged(void) { return 0; }
+__attribute__((unused)) static long cuemu_graphs(void) { return 0; }
 #endif

@@ -14,6 +14,9 @@ typedef enum cudaError {
 } cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
+typedef struct CUgraph_st *cudaGraph_t;
+typedef struct CUgraphExec_st *cudaGraphExec_t;
+typedef enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 } cudaStreamCaptureMode;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum { cudaStreamNonBlocking = 1 };
@@ -30,6 +33,12 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int device
 cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute a, int value);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t s);
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long flags);
+cudaError_t cudaGraphDestroy(cudaGraph_t g);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e);
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s);
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *total);
@@ -45,6 +54,8 @@ void cuemu_schedule(int s);             /* 0 to 3 (cuemu.h); at the start the en
 void cuemu_memory_limit(size_t bytes);  /* as if the device had no more */
 void cuemu_protect(int on);             /* nobody but kernels and copies may touch device memory */
 int cuemu_damaged(void);                /* blocks written past their end since the start */
+long cuemu_graphs(void);                /* graphs run so far */
+int cuemu_note(void (*f)(const void *), const void *arg, size_t bytes); /* 1: it is noted, not now */
 void cuemu_access(int may);             /* gemm's twin: opens device memory for itself */
 
 #ifdef __cplusplus

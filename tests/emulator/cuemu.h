@@ -19,6 +19,7 @@
  */
 #ifndef CUEMU_H
 #define CUEMU_H
+#include <functional>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -96,6 +97,20 @@ template <class... T> inline void check_args(const char *k, const T &...a)
     (check_arg(k, a), ...);
 }
 
+bool capturing();
+void note(std::function<void()> work);
+/* done now, or noted down with the values that its arguments have now */
+template <class F, class... A>
+void launch(const char *kernel, dim3 grid, dim3 threads, size_t smem, F f, A... args)
+{
+    auto call = [=] { f(args...); };
+    auto work = [=]() mutable {
+        run(kernel, grid, threads, smem, [](void *p) { (*(decltype(call) *)p)(); }, &call);
+    };
+    if (capturing()) note(work);
+    else work();
+}
+
 } // namespace cuemu
 
 #define threadIdx (cuemu::block->now->tid)
@@ -106,9 +121,7 @@ template <class... T> inline void check_args(const char *k, const T &...a)
 #define LAUNCH(kernel, grid, threads, smem, stream, ...) do { \
         (void)(stream); \
         cuemu::check_args(#kernel, __VA_ARGS__); \
-        auto cuemu_call = [&] { kernel(__VA_ARGS__); }; \
-        cuemu::run(#kernel, grid, threads, smem, \
-                   [](void *cuemu_p) { (*(decltype(cuemu_call) *)cuemu_p)(); }, &cuemu_call); \
+        cuemu::launch(#kernel, grid, threads, smem, kernel, __VA_ARGS__); \
     } while (0)
 #define DYN_SMEM(T, name) T *name = (T *)(void *)cuemu::block->dyn
 #define SHARED(T, name, n) \

@@ -54,9 +54,11 @@ static void one(const CudaGemm *g, int64_t i)
     }
     free(a); free(b); free(row);
 }
+static void run_noted(const void *g) { cuda_gemm(g); }
 void cuda_gemm(const CudaGemm *g)
 {
     cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK);    /* as the other one does */
+    if (cuemu_note(run_noted, g, sizeof *g)) return;
     cuemu_access(1);
     for (int64_t i = 0; i < g->batch; i++) one(g, i);
     cuemu_access(0);

@@ -44,6 +44,13 @@ void cuda_copy(void *to, const void *from, size_t bytes);
 void cuda_put(void *dev, const void *host, size_t bytes);
 void cuda_get(void *host, const void *dev, size_t bytes);
 void cuda_sync(void);
+int64_t cuda_scratch_grown(void);       /* how often scratch has moved */
+
+/* graph.c */
+void cuda_graph_begin(void);
+void *cuda_graph_end(void);
+int cuda_graph_run(void *graph);
+void cuda_graph_free(void *graph);
 
 /* table.c */
 const Ops *CU(ops)(void);

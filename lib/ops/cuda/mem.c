@@ -90,6 +90,8 @@ void cuda_get(void *host, const void *dev, size_t bytes)
 }
 void cuda_sync(void) { CHECK(cudaStreamSynchronize(cuda_stream)); }
 
+static int64_t scratch_grown;
+int64_t cuda_scratch_grown(void) { return scratch_grown; }
 void *cuda_scratch(int slot, size_t bytes)
 {
     static struct { void *p; size_t n; } kept[SLOT_COUNT];
@@ -97,6 +99,7 @@ void *cuda_scratch(int slot, size_t bytes)
         if (kept[slot].p) CHECK(cudaFreeAsync(kept[slot].p, cuda_stream));
         kept[slot].p = get_memory(bytes);
         kept[slot].n = bytes;
+        scratch_grown++;
     }
     return kept[slot].p;
 }
