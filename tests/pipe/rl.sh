@@ -16,7 +16,7 @@ END
 yes='while read -r x; do echo 1; done'
 
 # the model says a or b after q, one as often as the other; a is rewarded
-ok "a run with rewards" "$rl --steps 30 --reward 'sh first_a' --val q.jsonl --eval-samples 8 --eval-every 30 --eval-prompts 2 --check-every 1 --log-rollouts roll.jsonl -o a >a.jsonl"
+ok "a run with rewards" "$rl --dtype fp32 --steps 30 --reward 'sh first_a' --val q.jsonl --eval-samples 8 --eval-every 30 --eval-prompts 2 --check-every 1 --log-rollouts roll.jsonl -o a >a.jsonl"
 is "before it: a and b both" "sed -n 's/.*\"step\": 0.*\"pass_at_1\": \([^,]*\).*/\1/p' a.jsonl | awk '{print (\$1 > 0.1 && \$1 < 0.9)}'" 1
 is "after it: a, nearly always ($(last a.jsonl pass_at_1))" "last a.jsonl pass_at_1 | awk '{print (\$1 > 0.95)}'" 1
 is "pass@k" "tail -n 1 a.jsonl | grep -o 'pass_at_[0-9]*' | tr '\n' ' '" "pass_at_1 pass_at_2 pass_at_4 pass_at_8 "
