@@ -29,10 +29,12 @@ static void dr_naive(double **a, double **mag, const int *d)
 static const int dr_dims[][MAXDIM] = {
     D(1, 500, 0), D(7, 100, 1), D(33, 900, 0), D(100, 1, 0), D(20000, 300, 1),
 };
+/* Not above 0.5: a bfloat16 y is off by a rounding of what dropout has multiplied by 1 / (1 - p), and a
+ * query that sees few keys has a gradient which is the difference from that. */
 static const int at_drop_dims[][MAXDIM] = {
     D(1, 1, 1, 1, 1, 0, 0, 0, 500),    D(1, 3, 2, 1, 6, 0, 0, 0, 300),
     D(2, 4, 1, 1, 7, 1, 0, 0, 200),    D(3, 17, 2, 2, 8, 16, 0, 0, 100),
-    D(1, 65, 4, 2, 33, 0, 0, 0, 900),  D(2, 67, 1, 1, 3, 5, 0, 0, 500),
+    D(1, 65, 4, 2, 33, 0, 0, 0, 500),  D(2, 67, 1, 1, 3, 5, 0, 0, 500),
     D(1, 140, 2, 2, 17, 0, 0, 2, 250), D(2, 130, 6, 3, 65, 70, 0, 40, 100),
 };
 static const OpTest drop_tests[] = {
