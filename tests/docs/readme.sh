@@ -1,13 +1,13 @@
-# The commands of README.md's "Your own text" and "Conversations" work as written (with fewer training steps).
+# The commands of README.md's "Your own text", "Data" and "Conversations" work as written (with fewer training steps).
 . "$(dirname "$0")/../lib.sh"
-awk '/^## /{on = /Your own text|Conversations/} on && /^    /{print substr($0, 5)}' "$top/README.md" >"$dir/commands"
+awk '/^## /{on = /Your own text|Data|Conversations/} on && /^    /{print substr($0, 5)}' "$top/README.md" >"$dir/commands"
 cd "$dir" || exit 1
 awk -v n=1500 -v seed=5 -f "$top/share/demo/world.awk" >book.txt
 awk -v n=40 -v seed=6 -f "$top/share/demo/world.awk" | data-fetch -q | gzip >web.jsonl.gz
 say() { printf '{"messages":[{"role":"user","content":"hello %d"}%s]}\n' "$1" "$2"; }
 i=0; while [ $i -lt 60 ]; do say $i ',{"role":"assistant","content":"good day"}'; i=$((i+1)); done >chats.jsonl
 say 1 >questions.jsonl
-bpe-train -q --vocab-size 300 -o web.tok web.jsonl.gz && mkdir data || exit 1
+bpe-train -q --vocab-size 300 -o web.tok web.jsonl.gz || exit 1
 ok "there are commands" "[ \$(wc -l <commands) -ge 7 ]"
 while read -r line; do
     short=$(printf '%s\n' "$line" | sed 's/--steps [0-9]*/--steps 2 --eval-tokens 1024/; s/--total-batch-size [0-9]*/--total-batch-size 1024/; s/-T 2048/-T 128/')
