@@ -64,6 +64,9 @@ static const char *unknown_parts(const Json *j)
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (config_bool(j, off[i], 0, &bad)) return config_wrong("%s is true: not supported", off[i]);
     const Json *act = json_get(j, "hidden_act"), *only = json_get(j, "mlp_only_layers");
+    const Json *quant = json_get(j, "quantization_config");
+    if (!bad && quant && quant->kind != J_NULL)
+        return "quantization_config is there: quantized weights are not supported";
     if (!bad && act && act->kind != J_NULL && !json_is_str(act, "silu"))
         return "hidden_act is not \"silu\"";
     if (!bad && only && only->kind != J_NULL && (only->kind != J_ARR || only->n))
@@ -89,13 +92,14 @@ static const char *variant(const Json *j, int *qk_norm, int *experts)
                         type->s);
 }
 
-static void parse_experts(LlamaConfig *l, const Json *j, const char **bad)
+/* mm: MiniMind's defaults. qwen3_moe must say how many; its weights are normalised if it says so. */
+static void parse_experts(LlamaConfig *l, const Json *j, int mm, const char **bad)
 {
-    int n = config_int(j, "num_experts", 1, MAX_EXPERTS, 0, bad);
-    l->E = n ? n : config_int(j, "n_routed_experts", 1, MAX_EXPERTS, 4, bad);
-    l->top = config_int(j, "num_experts_per_tok", 1, MAX_EXPERTS, 1, bad);
-    l->Fe = config_int(j, "moe_intermediate_size", 1, MAX_DIM, l->F, bad);
-    l->norm_top = config_bool(j, "norm_topk_prob", 1, bad);
+    l->E = config_int(j, "num_experts", 1, MAX_EXPERTS, mm ? 0 : -1, bad);
+    if (mm && !l->E) l->E = config_int(j, "n_routed_experts", 1, MAX_EXPERTS, 4, bad);
+    l->top = config_int(j, "num_experts_per_tok", 1, MAX_EXPERTS, mm ? 1 : -1, bad);
+    l->Fe = config_int(j, "moe_intermediate_size", 1, MAX_DIM, mm ? l->F : -1, bad);
+    l->norm_top = config_bool(j, "norm_topk_prob", mm, bad);
     l->aux = config_num(j, "router_aux_loss_coef", 0, 1e6, 0.001, bad);
 }
 
@@ -124,7 +128,7 @@ const char *llama_parse(Config *c, const Json *j)
     l->init = config_num(j, "initializer_range", 0, 1, 0.02, &bad);
     l->dropout = config_num(j, "dropout", 0, MAX_DROPOUT, 0, &bad);
     l->attn_dropout = config_num(j, "attention_dropout", 0, MAX_DROPOUT, l->dropout, &bad);
-    if (experts) parse_experts(l, j, &bad);
+    if (experts) parse_experts(l, j, mm, &bad);
     if (bad) return bad;
     return rope_parse(c, j, mm);
 }

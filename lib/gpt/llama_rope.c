@@ -48,7 +48,6 @@ static const char *parse_scaling(Config *c, const Json *s, int minimind)
 {
     struct Rope *r = &c->llama.rope;
     if (!s || s->kind == J_NULL) return NULL;
-    if (s->kind != J_OBJ) return "rope_scaling is not an object";
     const char *bad = parse_kind(r, s);
     if (bad || !(r->factor > 0)) return bad;
     int llama3 = r->kind == ROPE_LLAMA3;
@@ -76,6 +75,9 @@ const char *rope_parse(Config *c, const Json *j, int minimind)
     if (part && part->kind != J_NULL && !(part->kind == J_NUM && part->num == 1))
         return "partial_rotary_factor is not 1: not supported";
     if (bad) return bad;
+    if (scaling && scaling->kind != J_NULL && scaling->kind != J_OBJ)
+        return "rope_scaling is not an object";
+    if (in && in->kind != J_NULL && in->kind != J_OBJ) return "rope_parameters is not an object";
     return parse_scaling(c, scaling && scaling->kind != J_NULL ? scaling : in, minimind);
 }
 

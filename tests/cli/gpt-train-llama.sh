@@ -35,6 +35,9 @@ refused "num_hidden_layers is missing" 's/"num_hidden_layers": 2,//'
 refused "hidden_size is missing or not an integer" 's/"hidden_size": 32/"hidden_size": "32"/'
 refused "num_attention_heads is not a multiple of num_key_value_heads" 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
 refused "head_dim is not even" 's/"head_dim": 16/"head_dim": 15/'
+refused "num_experts is missing" 's/"num_experts": 4,//'
+refused "num_experts_per_tok is missing" 's/"num_experts_per_tok": 2,//'
+refused "moe_intermediate_size is missing" 's/"moe_intermediate_size": 24,//'
 refused "num_experts_per_tok is not from 1 to num_experts" 's/"num_experts_per_tok": 2/"num_experts_per_tok": 5/'
 refused "vocab_size is missing or not an integer from 1" 's/"vocab_size": 300/"vocab_size": 0/'
 refused 'model_type is "gpt2"' 's/qwen3_moe/gpt2/'
@@ -60,6 +63,8 @@ run=$(echo $run)
 ok "a run" "$run -o $dir/a >$dir/a.jsonl"
 is "it learns" "sed -n 's/.*\"step\": \([16]\),.*\"loss\": \([0-9.]*\).*/\2/p' $dir/a.jsonl | tr '\n' ' ' | awk '{print \$2 < \$1 - 0.5}'" 1
 is "the auxiliary loss is recorded" "grep -c '\"aux_loss\": 0.0[0-9]' $dir/a.jsonl" 6
+is "weights are not normalised where the configuration does not say so, as in transformers" \
+    "grep -o '\"norm_topk_prob\": [a-z]*' $dir/a/config.json" '"norm_topk_prob": false'
 is "its configuration is Hugging Face's" "grep -o 'Qwen3MoeForCausalLM' $dir/a/config.json" Qwen3MoeForCausalLM
 ok "a run that pauses" "$run -o $dir/b --stop-at 4"
 ok "and goes on" "gpt-train -q --resume -o $dir/b"

@@ -281,6 +281,17 @@ static void check_broken(void)
     model_free(m);
 }
 
+/* Integers as long as floats: what a quantized model has packed. */
+static void check_integers(void)
+{
+    broken = &kinds[3];
+    Model *m = random_model(broken);
+    write_model(broken, m);
+    replace("model-0.safetensors", "embed_tokens.weight\":{\"dtype\":\"F32", "embed_tokens.weight\":{\"dtype\":\"I32");
+    ok(dies(1, "tensor model.embed_tokens.weight: numbers of type I32", load, NULL), "whole numbers");
+    model_free(m);
+}
+
 int main(void)
 {
     static const uint32_t pair[3][2] = { { 'a', 'b' }, { 256, 'c' }, { ' ', 'c' } };
@@ -298,6 +309,7 @@ int main(void)
         check(&kinds[i], t);
     }
     check_broken();
+    check_integers();
     buf_free(&b);
     tok_free(t);
     char *rm = xasprintf("rm -r %s", dir);

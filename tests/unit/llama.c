@@ -292,6 +292,8 @@ static void check_no_rope(void)
         { "\"rope_scaling\": {\"type\": \"longrope\"}", "has the type \"longrope\"" },
         { "\"rope_scaling\": {\"type\": 3}", "not a text" },
         { "\"rope_scaling\": 3", "rope_scaling is not an object" },
+        { "\"rope_parameters\": 3", "rope_parameters is not an object" },
+        { "\"quantization_config\": {\"bits\": 4}", "quantization_config is there" },
         { "\"rope_scaling\": {\"type\": \"linear\"}", "factor is missing" },
         { "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}", "factor is not" },
         { "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1}",
