@@ -122,8 +122,7 @@ static void check_options(void)
     if (jq && raw) die_usage("--jq and --raw exclude each other");
     if (!holdout != !holdout_file) die_usage("--holdout and --holdout-output belong together");
     if (!holdout) return;
-    if (!strcmp(holdout_file, output) || !strcmp(holdout_file, "-"))
-        die_usage("--holdout-output: a file of its own");
+    if (!strcmp(holdout_file, "-")) die_usage("--holdout-output: a file of its own");
     sink.part = strtod(holdout, &end) / 100;
     if (end == holdout || (*end && strcmp(end, "%")) || !(sink.part > 0 && sink.part < 1))
         die_usage("--holdout: '%s' is not between 0%% and 100%%", holdout);
@@ -244,6 +243,8 @@ static void run(Arena *a, Read *r, Source *o, int n, const char *name)
     sink.json = json;
     sink.out = out_open(output, 0);
     if (holdout) sink.held = out_open(holdout_file, 0);
+    if (holdout && out_same(sink.out, sink.held))
+        die_usage("--holdout-output: %s is where the others go", holdout_file);
     read_all(r, o, n);
     fetch_end(fetcher);
     progress_end(&sink.line);
@@ -280,13 +281,14 @@ int main(int argc, char **argv)
         tell(&read);
         return 0;
     }
+    if (list && n) die_usage("--list takes no operands: '%s' is too many", argv[1]);
     if (list) return sets_list(), 0;
     check_options();
     Arena arena = {0};
     Source *o = sources(&arena, n, argv + 1);
     int nsource = n ? n : 1;
     load_programs(o, nsource);
-    if (plan) source_plan(o, nsource);
+    if (plan) source_plan(&arena, o, nsource);
     else run(&arena, &read, o, nsource, n ? argv[1] : "-");
     free_sources(o, nsource);
     arena_free(&arena);

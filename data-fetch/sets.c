@@ -83,7 +83,10 @@ static void check_path(const Reader *r, const char *s)
 const char *set_endpoint(void)
 {
     const char *s = getenv("HF_ENDPOINT");
-    return s && *s ? s : "https://huggingface.co";
+    if (!s || !*s) return "https://huggingface.co";
+    if (strncmp(s, "https://", 8) && strncmp(s, "http://", 7) && strncmp(s, "file:///", 8))
+        die("HF_ENDPOINT: '%s' is no https, http or file:/// URL", s);
+    return s;
 }
 
 static const char *url_of(const Reader *r, const char *path)

@@ -31,9 +31,11 @@ typedef struct Set {
 Set *set_find(Arena *a, const char *name);
 /* The path of the program NAME.jq beside the manifests, malloced; NULL if there is none. */
 char *set_program(const char *name);
-/* {"set", "splits", "rows", "licence", "about"} of each set, a line each, to stdout. */
+/* {"set", "splits", "licence", "about"} of each set, a line each, to stdout. */
 void sets_list(void);
 
-const char *set_endpoint(void);         /* $HF_ENDPOINT, or the hub */
+/* $HF_ENDPOINT, or the hub. Dies if it is no https, http or file URL: a bare host would be asked, and
+ * sent the token, without encryption. */
+const char *set_endpoint(void);
 
 #endif

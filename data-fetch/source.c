@@ -161,19 +161,39 @@ static void put(Buf *b, const char *key, const char *s)
     json_str(b, s, strlen(s));
 }
 
-void source_plan(const Source *s, int n)
+/* As its manifest says, or as it lies here; -1: not known. */
+static int64_t size_of(const char *path, int64_t stated)
+{
+    struct stat st;
+    if (stated >= 0 || !path || !strcmp(path, "-")) return stated;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
+}
+
+static int64_t bytes_of(Arena *a, const Source *s)
+{
+    int64_t sum = 0;
+    if (!s->set) return size_of(s->at, -1);
+    for (int i = 0; i < s->set->nfile; i++) {
+        const SetFile *f = &s->set->file[i];
+        bool here = !strncmp(f->url, "file://", 7);
+        int64_t n = size_of(here ? decode_file_url(a, f->url) : NULL, f->size);
+        if (n < 0) return -1;
+        sum += n;
+    }
+    return sum;
+}
+
+void source_plan(Arena *a, const Source *s, int n)
 {
     Out *out = out_open("-", 0);
     for (; n > 0; n--, s++) {
         Buf b = {0};
         const Set *set = s->set;
-        int64_t bytes = 0;
+        int64_t bytes = bytes_of(a, s);
         buf_str(&b, "{\"source\":");
         json_str(&b, s->op.path, strlen(s->op.path));
         buf_printf(&b, ",\"files\":%d", set ? set->nfile : 1);
-        for (int i = 0; set && i < set->nfile; i++)
-            bytes = bytes < 0 || set->file[i].size < 0 ? -1 : bytes + set->file[i].size;
-        if (set && bytes >= 0) buf_printf(&b, ",\"bytes\":%lld", (long long)bytes);
+        if (bytes >= 0) buf_printf(&b, ",\"bytes\":%lld", (long long)bytes);
         if (set && set->rows >= 0) buf_printf(&b, ",\"rows\":%lld", (long long)set->rows);
         if (set) put(&b, "licence", set->licence);
         if (s->program) put(&b, "adapter", s->program->name);

@@ -30,6 +30,6 @@ Fetcher *source_fetch(Arena *a, Source *s, int n, const Fetch *how);
 const char *source_file(const Source *s, int i);
 /* What would be fetched: {"source", "files", "bytes", "rows", "licence", "adapter", "first",
  * "last"}, a line each; what is not known is left out. */
-void source_plan(const Source *s, int n);
+void source_plan(Arena *a, const Source *s, int n);
 
 #endif

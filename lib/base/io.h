@@ -41,6 +41,9 @@ typedef struct Out Out;
 enum { OUT_BINARY = 1 };                        /* refuse to write to a terminal (exit 1) */
 Out *out_open(const char *path, int flags);
 const char *out_name(const Out *o);
+/* Would both end in one file, pipe or terminal? Of two names of what is not there yet, links
+ * followed, the same. Devices such as /dev/null take any number. */
+bool out_same(const Out *a, const Out *b);
 void out_write(Out *o, const void *p, size_t n);
 void out_str(Out *o, const char *s);
 void out_printf(Out *o, const char *fmt, ...) PRINTF(2, 3);

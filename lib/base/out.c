@@ -88,6 +88,35 @@ Out *out_open(const char *path, int flags)
 }
 
 const char *out_name(const Out *o) { return o->name; }
+/* What stands now where it will end; false: nothing yet. */
+static bool stands(const Out *o, struct stat *st)
+{
+    return (o->tmp ? stat(o->target, st) : fstat(o->fd, st)) == 0;
+}
+
+static bool one_inode(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool out_same(const Out *a, const Out *b)
+{
+    struct stat s, t;
+    bool x = stands(a, &s), y = stands(b, &t);
+    if (x && y) return one_inode(&s, &t) && (!S_ISCHR(s.st_mode) || isatty(a->fd));
+    if (x || y || strcmp(last_part(a->target), last_part(b->target))) return false;
+    char *p = path_beside(a->target, "."), *q = path_beside(b->target, ".");
+    bool same = stat(p, &s) == 0 && stat(q, &t) == 0 && one_inode(&s, &t);
+    free(p), free(q);
+    return same;
+}
+
 uint64_t out_offset(const Out *o) { return o->written + o->n; }
 
 static void fd_write(Out *o, const char *p, size_t n)

@@ -96,8 +96,11 @@ static Pause *pause_of(Fetcher *f, const char *url)
 static void again(Fetcher *f, Get *g, bool whole)
 {
     g->wrong += whole || g->restart;
-    g->failed = !whole && g->at > g->first ? 1 : g->failed + 1;
-    if (whole || g->restart) part_reset(g);
+    bool further = !whole && g->at > g->best;   /* than before: a part that cannot be gone on with
+                                                 * would else be fetched without end */
+    g->failed = further ? 1 : g->failed + 1;
+    if (further) g->best = g->at;
+    if (whole || g->restart) part_reset(g), g->best = 0;
     if (g->fatal || g->failed > f->how.retries || g->wrong > 3) {
         fails(f, g);
         return;

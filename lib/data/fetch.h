@@ -18,7 +18,7 @@ typedef struct Fetch {
     int jobs;                   /* so many files at once */
     bool offline;               /* only what the cache has */
     bool json;                  /* progress as JSON Lines on stderr, see data-fetch(1) */
-    int retries;                /* failed tries, one after the other without a byte, that are borne */
+    int retries;                /* failed tries, one after the other that came no further, that are borne */
     double wait;                /* seconds before the second try; doubled each time, to 60 */
     int stall;                  /* give up a try after so many seconds below 1000 B/s */
 } Fetch;

@@ -6,6 +6,7 @@
 #include "data/fetch_int.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,7 +217,7 @@ void part_room(const Get *g)
     if (g->size < 0 || fstatvfs(g->fd, &v) < 0) return;
     double room = (double)v.f_bavail * (double)v.f_frsize;
     double need = (double)(g->size - g->at) + *g->claimed;
-    if (need > room) die("%s: %.1f GB are needed, %.1f GB are free", g->part, need / 1e9, room / 1e9);
+    if (need > room) die("%s: %.0f MB are needed, %.0f MB are free", g->part, ceil(need / 1e6), room / 1e6);
 }
 
 void part_put(Get *g, const char *p, size_t n)

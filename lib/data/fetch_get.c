@@ -203,7 +203,7 @@ void get_start(Get *g)
     if (!g->etag[0] && !g->sha256[0]) part_empty(g);    /* nothing would tell two files apart */
     g->curl = curl_easy_init();
     if (!g->curl) die("libcurl does not start");
-    g->asked = g->first = g->at;
+    g->asked = g->at;
     g->status = 0;
     new_answer(g);
     g->begun = g->restart = g->fatal = false;

@@ -30,7 +30,8 @@ typedef struct Get {
     int lock, fd, look;         /* the lock, the part, the cached file being hashed; -1 */
     Sha256 sha;                                 /* of the first `at` bytes of the part */
     int64_t at, asked;                          /* asked: where this try wanted to begin */
-    int failed, wrong;                          /* tries without a byte; files that were not it */
+    int failed, wrong;                          /* tries that came no further; files that were not it */
+    int64_t best;                               /* the furthest that any try came */
     double when;
     /* this try */
     void *curl, *headers;       /* CURL *, curl_slist * */
@@ -40,7 +41,6 @@ typedef struct Get {
     double after;                               /* Retry-After or RateLimit; -1: absent */
     bool coded, chunked, begun, restart, fatal;
     char new_etag[200], why[300];
-    int64_t first;                              /* `at` when it began */
     double *claimed;            /* bytes that all files on their way still need of the disk */
     double rate, rate_t; int64_t rate_at;       /* B/s of late; when and where that was taken */
 } Get;

@@ -49,6 +49,14 @@ ok "every row is in one of the two" "sort t.jsonl v.jsonl >both && sort a.jsonl 
 is "a tenth ($(wc -l <v.jsonl) of 2,000)" "wc -l <v.jsonl | awk '{print (\$1 > 150 && \$1 < 250)}'" 1
 ok "the same rows, whatever the order" "$fetch --shuffle 3 --holdout 10% --holdout-output v2.jsonl b.jsonl a.jsonl -o t2.jsonl && sort v2.jsonl >s2 && sort v.jsonl | cmp - s2"
 ok "and if rows repeat, on one side" "$fetch --holdout 10% --holdout-output v3.jsonl 'a.jsonl*2' b.jsonl -o t3.jsonl && sort -u v3.jsonl >s3 && sort v.jsonl | cmp - s3"
+same="is where the others go"
+says 2 "$same" "both outputs in a file that is not there yet" "$fetch --holdout 10% --holdout-output ./new a.jsonl -o new"
+ln -s new link
+says 2 "$same" "that a link leads to" "$fetch --holdout 10% --holdout-output link a.jsonl -o \"\$dir/new\""
+says 2 "$same" "in one that is there" "$fetch --holdout 10% --holdout-output ./h.jsonl a.jsonl -o h.jsonl"
+says 2 "$same" "in standard output" "$fetch --holdout 10% --holdout-output out a.jsonl >out"
+ok "nothing is written" "[ ! -e new ] && [ ! -s out ] && [ \$(wc -l <h.jsonl) -eq 3500 ] && [ -z \"\$(ls | grep '\.tmp-')\" ]"
+ok "/dev/null takes both" "$fetch --holdout 10% --holdout-output /dev/null a.jsonl -o /dev/null"
 says 2 "belong together" "--holdout alone" "$fetch --holdout 1% a.jsonl"
 says 2 "between 0% and 100%" "all of it" "$fetch --holdout 100% --holdout-output v a.jsonl"
 says 1 "line 2" "a bad row" "printf '{\"text\": \"x\"}\n{\n' | $fetch --holdout 10% --holdout-output bad.v -o bad.t -"

@@ -12,7 +12,7 @@ while [ ! -s ports ]; do sleep 0.1; done
 read -r a b <ports
 export PIPEGPT_CACHE="$dir/cache" HF_ENDPOINT="http://127.0.0.1:$a" HF_TOKEN=secret
 get() { data-fetch -q --retry-wait 0 --retries 3 --stall 1 "http://127.0.0.1:$a/$1/x.jsonl"; }
-for f in plain hop hops expired busy limit after date cut whole changed changed2 wrongrange no416 stall reset chunked; do
+for f in plain hop hops expired busy limit after date cut whole changed changed2 wrongrange no416 stall reset chunked long; do
     ok "$f: right bytes" "get $f >got; cmp got want.jsonl"
 done
 is "a date is waited for" "awk '\$4 ~ /^.date/ {if (t) print (\$1 - t >= 900); t = \$1}' requests" 1
@@ -26,6 +26,7 @@ ok "an answer that stops: right bytes" "get stuck >got; cmp got want.jsonl"
 says 1 "/part/" "a full disk" "(ulimit -f 400; get late/full >/dev/null)"
 is "its part is kept" "find cache/part -name '*.part' -size +100k | wc -l" 1
 ok "and used" "get late/full >got; cmp got want.jsonl && awk '\$4 ~ /full/ {f = \$5} END {exit !(f > 0)}' requests"
+says 1 "4000000000000 MB are needed" "a disk that is too small is noticed before the first byte" "get room"
 refused() { says 1 "$2" "$1: refused" "get $1"; }
 refused loop "redirects"
 refused gone "HTTP status 404"
@@ -35,6 +36,19 @@ refused coded "coded"
 refused huge "x.jsonl: "
 refused negative "x.jsonl: "
 refused sum "SHA-256"
+# of a set whose manifest says another length: a body that states its own, and one that does not
+mkdir sets
+size=$(wc -c <want.jsonl)
+set_of() { printf '{"licence":"x","default":"a","repo":"me/s","splits":{"a":{"files":[{"path":"x.jsonl","size":%s}]}}}\n' $1 >sets/s.json; }
+of_set() { PIPEGPT_SETS="$dir/sets" HF_ENDPOINT="http://127.0.0.1:$a/$1" data-fetch -q --retry-wait 0 --retries 3 s; }
+set_of $((size - 1))
+says 1 "its length is not the stated one" "a body that is too long: refused" "of_set plain"
+says 1 "it is longer than stated" "a chunked one: refused" "of_set chunked"
+set_of $((size + 1))
+says 1 "it ended early" "a chunked one that is too short: refused" "of_set chunked"
+is "after four tries" "grep -c ' /chunked/data' requests" 8
+set_of $size
+ok "the stated length: right bytes" "of_set chunked >got; cmp got want.jsonl"
 is "nothing else got a name" "ls cache/files | wc -l" 1
 ok "--offline has what was fetched" "HF_TOKEN= data-fetch -q --offline http://127.0.0.1:$a/plain/x.jsonl | cmp - want.jsonl"
 ok "HF_HUB_OFFLINE too" "HF_HUB_OFFLINE=1 data-fetch -q http://127.0.0.1:$a/plain/x.jsonl | cmp - want.jsonl"

@@ -18,15 +18,22 @@ says 1 "climbmix: there are 6542 files" "shards past the end" "data-fetch --plan
 says 1 "gsm8k has no split 'tset', but train, test" "a split that is not there" "data-fetch gsm8k:tset"
 says 1 "no data set of that name" "a path is no name" "data-fetch ../gsm8k"
 
+says 2 "--list takes no operands: 'x'" "--list of one" "data-fetch --list x"
+for e in x huggingface.co ftp://x file://x; do
+    says 1 "HF_ENDPOINT: '$e' is no https, http or file:/// URL" "a hub at $e" "HF_ENDPOINT=$e data-fetch gsm8k"
+done
+
 # ---- sets of one's own, and a mirror
 mkdir -p sets m/datasets/me/mine/resolve/main/d
 export PIPEGPT_SETS="$dir/sets" HF_ENDPOINT="file://$dir/m/"
 set_of() { printf '{"licence":"x","default":"a","repo":"me/mine",%s}\n' "$1" >sets/mine.json; }
 for i in 0 1 2; do printf '{"text":"%s"}\n{"text":"%s!"}\n' $i $i >m/datasets/me/mine/resolve/main/d/f_0$i.jsonl; done
+printf 'x\n\ny\n' >u.jsonl
 printf 'one<>two' >m/datasets/me/mine/resolve/main/t.txt
 set_of '"splits":{"a":{"files":["d/f_00.jsonl","d/f_01.jsonl"]},"n":{"path":"d/f_{2}.jsonl","count":3}}'
 is "files are read one after the other" "data-fetch -q mine | tr -d '\n'" '{"text":"0"}{"text":"0!"}{"text":"1"}{"text":"1!"}'
 is "rows are counted over files" "data-fetch -q mine@1:3 | tr -d '\n'" '{"text":"0!"}{"text":"1"}'
+is "the plan knows a mirror's bytes, and a file's" "data-fetch --plan mine mine:n@1:2 u.jsonl | sed 's/.*\"bytes\":\([0-9]*\).*/\1/' | tr '\n' ' '" "54 27 5 "
 is "shards" "data-fetch -q mine:n@1:2 --provenance | tr -d '\n'" \
     '{"text":"1","_from":{"set":"mine:n","row":0}}{"text":"1!","_from":{"set":"mine:n","row":1}}'
 is "twice" "data-fetch -q 'mine:n@2:3*2' | wc -l" 4

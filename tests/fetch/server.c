@@ -1,6 +1,6 @@
 /* server FILE LOG -- serves the file NAME, or FILE if there is none, on two ports of 127.0.0.1, which
  * it prints, with the fault that a path names (/FAULT/NAME). A process for each request; LOG gets a line of each: ms since it began,
- * requests being answered, port (0, 1), path, first byte asked for. It ends after 90 s or 2000
+ * requests being answered, port (0, 1), path, first byte asked for. It ends after 300 s or 2000
  * requests. */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -92,7 +92,7 @@ static void answer(const char *f, const char *name, int first, int second_port, 
 {
     static const char E[] = "\"one\"";
     if (!strcmp(f, "hop") && !second_port) say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%d/hop/%s\r\nContent-Length: 0\r\n\r\n", port[1], name);
-    else if (!strcmp(f, "loop")) say("HTTP/1.1 302 Found\r\nLocation: /loop/x\r\nContent-Length: 0\r\n\r\n");
+    else if (!strcmp(f, "loop")) say("HTTP/1.1 302 Found\r\nLocation: /loop/x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     else if (!strcmp(f, "expired") && !second_port) say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%d/expired/%s\r\nContent-Length: 0\r\n\r\n", port[1], name);
     else if (!strcmp(f, "expired") && first) say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
     else if (!strcmp(f, "hops") && !second_port) say("HTTP/1.1 307 T\r\nLocation: /hop/%s\r\nContent-Length: 0\r\n\r\n", name);
@@ -136,6 +136,8 @@ static void answer(const char *f, const char *name, int first, int second_port, 
     else if (!strcmp(f, "slow")) slowly(from);
     else if (!strcmp(f, "coded")) { say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n", size); bytes(0, size); }
     else if (!strcmp(f, "huge")) { say("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n"); bytes(0, size); }
+    else if (!strcmp(f, "long")) { normal(from, E); bytes(0, 1000); }
+    else if (!strcmp(f, "room")) say("HTTP/1.1 200 OK\r\nContent-Length: 4000000000000000000\r\n\r\n{");
     else if (!strcmp(f, "negative")) { say("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"); bytes(0, size); }
     else if (!strcmp(f, "sum")) {
         say("HTTP/1.1 200 OK\r\nX-Linked-Etag: \"%064d\"\r\nContent-Length: %zu\r\n\r\n", 7, size);
@@ -210,7 +212,7 @@ int main(int argc, char **argv)
     load(argv[1]);
     now = mmap(NULL, sizeof *now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (now == MAP_FAILED) return 1;
-    alarm(90);
+    alarm(300);                                 /* a test that was killed leaves none behind */
     signal(SIGPIPE, SIG_IGN), signal(SIGCHLD, SIG_IGN);
     for (int i = 0; i < 2; i++) p[i] = (struct pollfd){ .fd = listens(&port[i]), .events = POLLIN };
     printf("%d %d\n", port[0], port[1]);
