@@ -116,6 +116,33 @@ static void read_added(Reader *r, const Json *list, uint64_t *end)
     }
 }
 
+/* Begin the tokenizer: of the ids of the vocabulary and those below `end`. */
+static void begin(Reader *r, const Json *vocab, uint64_t end)
+{
+    for (const Json *j = vocab->child; j; j = j->next) {
+        int64_t id = id_of(r, j, "a token");
+        if ((uint64_t)id >= end)
+            end = (uint64_t)id + 1;
+    }
+    r->t = tok_begin(r->name, (size_t)vocab->n + r->added.n, end);
+}
+
+/* The id of a token that is in the vocabulary only; -1 if it is an added one. */
+static int64_t plain_id(const Reader *r, const Json *j)
+{
+    int64_t id = id_of(r, j, "a token"), *special = map_get(&r->added, j->key, j->key_len);
+    if (special && *special != id)
+        die("%s: '%.*s' has the ids %" PRId64 " and %" PRId64, r->name, (int)j->key_len, j->key, id,
+            *special);
+    return special ? -1 : id;
+}
+
+static void add_specials(Reader *r)
+{
+    for (size_t i = 0; i < r->added.n; i++)
+        tok_put_special(r->t, (uint64_t)r->added.e[i].val, r->added.e[i].key, r->added.e[i].len);
+}
+
 /* A vocabulary of words, as bpe-train --words makes it: no spelling, no merges. */
 static void read_words(Reader *r, const Json *model, const Json *pre, uint64_t end)
 {
@@ -128,22 +155,13 @@ static void read_words(Reader *r, const Json *model, const Json *pre, uint64_t e
         !json_is_str(json_get(json_get(pre, "pattern"), "Regex"), "\\s+") ||
         !json_is_str(json_get(pre, "behavior"), "Isolated") || is_true(json_get(pre, "invert")))
         refuse(r, "pre-tokenizer", pre ? pre : model);
+    begin(r, vocab, end);
     for (const Json *j = vocab->child; j; j = j->next) {
-        int64_t id = id_of(r, j, "a token");
-        if ((uint64_t)id >= end)
-            end = (uint64_t)id + 1;
-    }
-    r->t = tok_begin(r->name, (size_t)vocab->n + r->added.n, end);
-    for (const Json *j = vocab->child; j; j = j->next) {
-        int64_t id = id_of(r, j, "a token"), *special = map_get(&r->added, j->key, j->key_len);
-        if (special && *special != id)
-            die("%s: '%.*s' has the ids %" PRId64 " and %" PRId64, r->name, (int)j->key_len, j->key,
-                id, *special);
-        if (!special)
+        int64_t id = plain_id(r, j);
+        if (id >= 0)
             tok_put(r->t, (uint64_t)id, j->key, j->key_len);
     }
-    for (size_t i = 0; i < r->added.n; i++)
-        tok_put_special(r->t, (uint64_t)r->added.e[i].val, r->added.e[i].key, r->added.e[i].len);
+    add_specials(r);
     r->t->words = true;
     tok_put_pattern(r->t, "\\s+|\\S+", 7, false);
 }
@@ -152,18 +170,10 @@ static void read_vocab(Reader *r, const Json *vocab, uint64_t end)
 {
     if (!vocab || vocab->kind != J_OBJ)
         die("%s: its model has no vocabulary", r->name);
+    begin(r, vocab, end);
     for (const Json *j = vocab->child; j; j = j->next) {
-        int64_t id = id_of(r, j, "a token");
-        if ((uint64_t)id >= end)
-            end = (uint64_t)id + 1;
-    }
-    r->t = tok_begin(r->name, (size_t)vocab->n + r->added.n, end);
-    for (const Json *j = vocab->child; j; j = j->next) {
-        int64_t id = id_of(r, j, "a token"), *special = map_get(&r->added, j->key, j->key_len);
-        if (special && *special != id)
-            die("%s: '%.*s' has the ids %" PRId64 " and %" PRId64, r->name, (int)j->key_len, j->key,
-                id, *special);
-        if (special)
+        int64_t id = plain_id(r, j);
+        if (id < 0)
             continue;
         buf_clear(&r->b);
         if (!unspell(&r->p, &r->b, j->key, j->key_len))
@@ -171,8 +181,7 @@ static void read_vocab(Reader *r, const Json *vocab, uint64_t end)
                 j->src_len < 200 ? (int)j->key_len : 200, j->key);
         tok_put(r->t, (uint64_t)id, r->b.s, r->b.n);
     }
-    for (size_t i = 0; i < r->added.n; i++)
-        tok_put_special(r->t, (uint64_t)r->added.e[i].val, r->added.e[i].key, r->added.e[i].len);
+    add_specials(r);
 }
 
 static uint32_t half(Reader *r, const char *s, size_t n, size_t merge)
