@@ -305,7 +305,7 @@ static const StTensor *find(const StFile *f, const char *path, const char *name,
         put_shape(&b, ndim, dim);
         die("%s", b.s);
     }
-    if (!st_is_real(t) || t->dtype == ST_I32)       /* whole numbers: packed, of a quantized model */
+    if (!st_is_real(t) || t->dtype == ST_I32)       /* integers: a quantized model's */
         die("%s: tensor %s: numbers of type %s", path, name, t->dtype_name);
     return t;
 }
