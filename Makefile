@@ -263,7 +263,7 @@ FUZZ     := $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c))
 FUZZBIN  := $(FUZZ:%.c=$(BUILD)/%)
 LIBTEXT  := $(BUILD)/libtext.a
 WRAP     := -Wl,--wrap=die,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free
-guarded   = $(if $(shell grep -lE '"(guard|toks|rows)\.h"' $<),$(WRAP))
+guarded   = $(if $(shell grep -lE '"(file|guard|toks|rows)\.h"' $<),$(WRAP))
 $(LIBTEXT): $(PLAIN:%.c=$(BUILD)/%.o)
 	@rm -f $@
 	$(AR) rcs $@ $^

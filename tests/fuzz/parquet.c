@@ -2,18 +2,10 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "data/parquet.h"
+#include "file.h"
 #include "fuzz.h"
-#include "guard.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* A refusal leaves what zlib holds behind, which guard.h does not see; leaks of ours it does. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "detect_leaks=0"; }
-
-static char path[32];
 
 static void check(const Buf *b)
 {
@@ -42,15 +34,7 @@ static void one(void *arg)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    static int file;
-    if (!file) {
-        if ((file = memfd_create("input", MFD_CLOEXEC)) < 0) abort();
-        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    }
-    if (ftruncate(file, 0) || pwrite(file, data, n, 0) != (ssize_t)n) abort();
-    int next = dup(file);                       /* what a refusal leaves open comes after this */
-    survives(one, NULL);
-    close_range((unsigned)next, ~0U, 0);
+    survives_file(one, data, n);
     return 0;
 }
 
