@@ -28,7 +28,7 @@ Var *nn_attn(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int 
 /* k and v go into the cache kc, vc [B,M,K,D] at pos; no backward */
 Var *nn_attn_kv(Tape *t, Var *q, Var *k, Var *v, Act *kc, Act *vc, const int *pos, int B, int T,
                 int M, int H, int K, int D, int window);
-/* with dropout of its weights, d copied; they die if the back-end has none */
+/* with dropout of its weights, d copied */
 Var *nn_attn_drop(Tape *t, Var *q, Var *k, Var *v, const int *doc, int B, int T, int H, int K,
                   int D, int window, Drop d);
 Var *nn_dropout(Tape *t, Var *x, Drop d); /* over x */

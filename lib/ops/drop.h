@@ -5,12 +5,18 @@
 #define OPS_DROP_H
 #include <stdint.h>
 
+#ifdef __CUDACC__
+#define DROP_INLINE static inline __host__ __device__
+#else
+#define DROP_INLINE static inline
+#endif
+
 typedef struct Drop {
     double p;                       /* what part is dropped, [0, 1) */
     uint64_t key, at;               /* at: where the counter of an array's first row starts */
 } Drop;
 
-static inline uint32_t drop_number(uint64_t key, uint64_t i)
+DROP_INLINE uint32_t drop_number(uint64_t key, uint64_t i)
 {
     uint64_t z = key + (i + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -18,6 +24,6 @@ static inline uint32_t drop_number(uint64_t key, uint64_t i)
     return (uint32_t)((z ^ z >> 31) >> 32);
 }
 /* Number i is kept if it is not less than this. */
-static inline uint32_t drop_limit(double p) { return (uint32_t)(p * 0x1p32); }
+DROP_INLINE uint32_t drop_limit(double p) { return (uint32_t)(p * 0x1p32); }
 
 #endif

@@ -161,7 +161,7 @@ typedef struct Ops {
 
     /* ---- dropout (drop.h): y = beta y + (x / (1 - p), or 0), element i by number d->at + i; y may be
      * x. Attention (no cache) with that on its weights, that of row b, head h, query t for key j by
-     * number (((d->at + b) H + h) T + t) T + j. A back-end may lack these three: NULL. */
+     * number (((d->at + b) H + h) T + t) T + j. */
     void (*dropout)(Act *y, const Act *x, int64_t n, const Drop *d, int beta);
     void (*attn_drop)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
                       int B, int T, int H, int K, int D, int window, const Drop *d);

@@ -20,15 +20,15 @@ over() {
         }' "$@"
 }
 cat >"$dir/log1" <<'END'
-ptxas info    : Compiling entry function '_Z8attn_fwdILi128ELi2ELi64EEvPf' for 'sm_80'
-ptxas info    : Function properties for _Z8attn_fwdILi128ELi2ELi64EEvPf
+ptxas info    : Compiling entry function '_Z8attn_fwdILi128ELi2ELi64ELi0EEvPf' for 'sm_80'
+ptxas info    : Function properties for _Z8attn_fwdILi128ELi2ELi64ELi0EEvPf
     8 bytes stack frame, 32 bytes spill stores, 4 bytes spill loads
-ptxas info    : Compiling entry function '_Z8attn_fwdILi64ELi2ELi64EEvPf' for 'sm_80'
+ptxas info    : Compiling entry function '_Z8attn_fwdILi64ELi2ELi64ELi0EEvPf' for 'sm_80'
     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
 ptxas info    : Compiling entry function '_Z3addPf' for 'sm_80'
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 END
-is "a spill past the budget is found" "over '$dir/log1'" "_Z8attn_fwdILi64ELi2ELi64EEvPf 4"
+is "a spill past the budget is found" "over '$dir/log1'" "_Z8attn_fwdILi64ELi2ELi64ELi0EEvPf 4"
 set -- "${BUILD:-$top/build}"/lib/ops/cuda/*.ptxas
 if [ -e "$1" ]; then
     is "no kernel spills more than its budget" "over $*" ""

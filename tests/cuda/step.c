@@ -12,11 +12,12 @@
 enum { STEPS = 5, B = 2, T = 75, N = B * T, V = 301 };
 
 static Config nanochat(void) { return config_depth(2, 32, 32, T, V, "SL"); }
-static Config llama(int experts)
+static Config llama(int experts, double dropout)
 {
     Config c = { .family = &llama_family, .T = T, .V = V, .Vp = V, .L = 2, .H = 4, .K = 2, .C = 64,
                  .D = 32 };
     c.llama = (LlamaConfig){ .F = 150, .E = experts, .top = experts ? 2 : 0,
+                             .dropout = dropout, .attn_dropout = 2 * dropout,
                              .Fe = experts ? 40 : 0, .qk_norm = 1, .tied = !experts, .norm_top = 1,
                              .eps = 1e-6, .theta = 10000, .aux = 0.01, .init = 0.02 };
     return c;
@@ -49,6 +50,7 @@ static double loss_of(Model *m, Tape *t, int step, int grad)
     for (int n = 0; n < N; n++) valid += tgt[n] >= 0;
     tape_reset(t);
     t->on = grad;
+    m->drop_row = (uint64_t)(step * B);
     if (grad) model_zero_grad(m);
     Var *x = model_forward(m, t, dids, B, T, NULL);
     model_loss(m, t, x, dtgt, NULL, N, dloss, grad ? 1.0 / valid : 0);
@@ -85,6 +87,8 @@ static Run run(const Ops *o, Config c, int adamw, int steps)
                         .adamw = adamw, .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8 };
     Model *m = model_new(o, &c, 1);
     model_init(m, 3);
+    m->dropping = 1;
+    m->drop_seed = 7;
     wake(m);
     Optim *opt = optim_new(m, &s);
     tape_init(&t, o);
@@ -130,11 +134,13 @@ static void compare(const char *name, Config c, int adamw, const char *dtype, do
 int main(void)
 {
     compare("nanochat", nanochat(), 0, "fp32", 1e-5);
-    compare("llama", llama(0), 1, "fp32", 1e-5);
-    compare("llama, experts", llama(4), 1, "fp32", 1e-5);
+    compare("llama", llama(0, 0), 1, "fp32", 1e-5);
+    compare("llama, experts", llama(4, 0), 1, "fp32", 1e-5);
+    compare("llama, dropout", llama(0, 0.1), 1, "fp32", 1e-5);
     compare("nanochat", nanochat(), 0, "bf16", 1e-3);
-    compare("llama", llama(0), 1, "bf16", 1e-3);
-    compare("llama, experts", llama(4), 1, "bf16", 1e-3);
+    compare("llama", llama(0, 0), 1, "bf16", 1e-3);
+    compare("llama, experts", llama(4, 0), 1, "bf16", 1e-3);
+    compare("llama, dropout", llama(0, 0.1), 1, "bf16", 1e-3);
     ok(cuemu_damaged() == 0, "nothing was written past the end of a block");
     return done();
 }

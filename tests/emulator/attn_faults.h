@@ -16,20 +16,20 @@ namespace split {
 static void attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
                  int T, int H, int K, int D, int window)
 {
-    fwd::cuda_attn_fwd(y, lse, q, k, v, { B, T, T, H, K, D, window, doc, NULL });
+    fwd::cuda_attn_fwd(y, lse, q, k, v, { B, T, T, H, K, D, window, doc, NULL, {} });
 }
 static void attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
                      const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
                      int K, int D, int window)
 {
-    const AttnShape a = { B, T, T, H, K, D, window, doc, NULL };
+    const AttnShape a = { B, T, T, H, K, D, window, doc, NULL, {} };
     bwd::cuda_attn_bwd({ dq, dk, dv, dy, y, q, k, v, lse }, a,
                        cuda_scratch(SLOT_ATTN, bwd::cuda_attn_bwd_tmp(a)));
 }
 static void attn_kv(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B,
                     int T, int M, int H, int K, int D, int window)
 {
-    const AttnShape a = { B, T, M, H, K, D, window, NULL, pos };
+    const AttnShape a = { B, T, M, H, K, D, window, NULL, pos, {} };
     split::cuda_attn_split(y, q, kc, vc, a, cuda_scratch(SLOT_ATTN, split::cuda_attn_split_tmp(a)));
 }
 static void put_into(Ops *o)

@@ -377,6 +377,47 @@ static const int kv_dims[][MAXDIM] = {
     D(2, 130, 2, 1, 33, 65, 210), D(3, 5, 3, 1, 65, 0, 300), D(2, 130, 4, 2, 65, 100, 300),
 };
 
+/* Not above 0.5: a bfloat16 y is off by a rounding of what dropout has multiplied by 1 / (1 - p), and a
+ * query that sees few keys has a gradient which is the difference from that. */
+static const int at_drop_dims[][MAXDIM] = {
+    D(1, 1, 1, 1, 1, 0, 0, 0, 500),    D(1, 3, 2, 1, 6, 0, 0, 0, 300),
+    D(2, 4, 1, 1, 7, 1, 0, 0, 200),    D(3, 17, 2, 2, 8, 16, 0, 0, 100),
+    D(1, 65, 4, 2, 33, 0, 0, 0, 500),  D(2, 67, 1, 1, 3, 5, 0, 0, 500),
+    D(1, 140, 2, 2, 17, 0, 0, 2, 250), D(2, 130, 6, 3, 65, 70, 0, 40, 100),
+    /* of tensor cores */
+    D(2, 70, 4, 2, 32, 0, 0, 0, 300),  D(1, 140, 2, 1, 64, 66, 0, 50, 200),
+    D(1, 131, 1, 1, 96, 0, 0, 0, 500), D(1, 133, 2, 1, 128, 70, 0, 0, 100),
+};
+
+/* ---- dropout: n, thousandths, beta. */
+static void dr_arrays(Arr *a, const int *d)
+{
+    ARRAYS({ "y", d[2] ? 'Y' : 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 });
+}
+static void dr_call(const Ops *o, void **a, const int *d)
+{
+    const Drop p = some_drop(d[1]);
+    o->dropout(a[0], a[1], d[0], &p, d[2]);
+}
+static void dr_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    const Drop p = some_drop(d[1]);
+    (void)a;
+    if (g[1]) o->dropout(g[1], dy, d[0], &p, 1);
+}
+static void dr_naive(double **a, double **mag, const int *d)
+{
+    const Drop p = some_drop(d[1]);
+    for (int i = 0; i < d[0]; i++) {
+        double x = a[1][i] * drop_by(&p, p.at + (uint64_t)i), y = d[2] ? a[0][i] : 0;
+        mag[0][i] = fabs(x) + fabs(y);
+        a[0][i] = x + y;
+    }
+}
+static const int dr_dims[][MAXDIM] = {
+    D(1, 500, 0), D(7, 100, 1), D(33, 900, 0), D(100, 1, 0), D(20000, 300, 1),
+};
+
 /* ---- gain: N C */
 static void gain_arrays(Arr *a, const int *d)
 {
@@ -726,5 +767,7 @@ static const OpTest tests[] = {
     { "xent", xe_arrays, xe_call, xe_naive, xe_back, v_terms, DIMS(xe_dims) },
     { "logits", lo_arrays, lo_call, lo_naive, NULL, NULL, DIMS(xe_dims) },
     { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_terms, DIMS(lin_deep) },
+    { "dropout", dr_arrays, dr_call, dr_naive, dr_back, NULL, DIMS(dr_dims) },
+    { "attn_drop", at_arrays, at_call, at_naive, at_back, at_terms, DIMS(at_drop_dims) },
 };
 #endif

@@ -37,18 +37,30 @@ static void backward(AttnGrads g, AttnShape a)
 void CU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc, int B,
               int T, int H, int K, int D, int window)
 {
-    forward(y, lse, q, k, v, { B, T, T, H, K, D, window, doc, NULL });
+    forward(y, lse, q, k, v, { B, T, T, H, K, D, window, doc, NULL, {} });
 }
 void CU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
                   const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
                   int K, int D, int window)
 {
-    backward({ dq, dk, dv, dy, y, q, k, v, lse }, { B, T, T, H, K, D, window, doc, NULL });
+    backward({ dq, dk, dv, dy, y, q, k, v, lse }, { B, T, T, H, K, D, window, doc, NULL, {} });
+}
+void CU(attn_drop)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
+                   int B, int T, int H, int K, int D, int window, const Drop *d)
+{
+    forward(y, lse, q, k, v, { B, T, T, H, K, D, window, doc, NULL, dropping(d) });
+}
+void CU(attn_drop_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                       const Act *q, const Act *k, const Act *v, const int *doc, int B, int T,
+                       int H, int K, int D, int window, const Drop *d)
+{
+    backward({ dq, dk, dv, dy, y, q, k, v, lse },
+             { B, T, T, H, K, D, window, doc, NULL, dropping(d) });
 }
 void CU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,
                  int M, int H, int K, int D, int window)
 {
-    forward(y, NULL, q, kc, vc, { B, T, M, H, K, D, window, NULL, pos });
+    forward(y, NULL, q, kc, vc, { B, T, M, H, K, D, window, NULL, pos, {} });
 }
 
 /* n units of k and v to each row's place in the cache, of m units; a position is `row` units */

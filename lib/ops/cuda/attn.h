@@ -10,10 +10,12 @@
 #include "ops/cuda/cu.h"
 
 /* A row's queries t = 0 .. T-1 are at positions (pos ? pos[b] : 0) + t; its keys are [M,K,D].
- * doc, pos: as in ops.h, on the device, or NULL; M is T without pos. */
+ * doc, pos: as in ops.h, on the device, or NULL; M is T without pos. drop is of
+ * the weights, by the numbers of ops.h; not with pos. */
 typedef struct AttnShape {
     int B, T, M, H, K, D, window;
     const int *doc, *pos;
+    Dropping drop;
 } AttnShape;
 
 typedef struct AttnGrads {
@@ -46,6 +48,12 @@ INLINE int last_query(const AttnShape &a, int b, int end)
         else hi = mid;
     }
     return hi;
+}
+/* The number of the weight of head h of row b, query t, for key 0; the other keys' follow. */
+INLINE uint64_t drop_row(const AttnShape &a, int b, int h, int t)
+{
+    const uint64_t T = (uint64_t)a.T;
+    return (((a.drop.at + (uint64_t)b) * (uint64_t)a.H + (uint64_t)h) * T + (uint64_t)t) * T;
 }
 
 #ifdef __cplusplus

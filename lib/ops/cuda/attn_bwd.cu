@@ -75,8 +75,9 @@ INLINE Tile tile_of(const AttnShape &a, int Tp, int b, int hk, int i, int tiles,
     return { ((int64_t)b * a.T + t) * a.H + h, ((int64_t)b * a.H + h) * Tp + t, t, a.T - t };
 }
 
-/* dk, dv of 64 keys, 16 a warp; M queries at a time. f: 1 / sqrt(D) */
-template <int D, int M>
+/* dk, dv of 64 keys, 16 a warp; M queries at a time. f: 1 / sqrt(D). With DROP the sign of p says
+ * that it is dropped: it is dropped for dv, dy v^T for ds. */
+template <int D, int M, int DROP>
 static __global__ void __launch_bounds__(ATTN_THREADS)
 attn_dkdv(Bf16 *dk, Bf16 *dv, const Bf16 *dy, const Stat *stat, const Bf16 *q, const Bf16 *k,
           const Bf16 *v, AttnShape a, int Tp, float f)
@@ -110,7 +111,7 @@ attn_dkdv(Bf16 *dk, Bf16 *dv, const Bf16 *dy, const Stat *stat, const Bf16 *q, c
         if (i < 0) continue;
         const Bf16 *tq = sq + (i & 1) * 2 * M * S, *td = tq + M * S;
         const Stat *st = ss + (i & 1) * M;
-        const int t = j0 + i % tiles * M;
+        const int t = j0 + i % tiles * M, h = hk * (a.H / a.K) + i / tiles;
         if (t + M <= key) continue;             /* the queries are before all its keys */
         const bool all = t >= key + 15 && st[M - 1].lo <= key;
         float p[1][M / 8][4], s[1][M / 8][4];
@@ -121,13 +122,20 @@ attn_dkdv(Bf16 *dk, Bf16 *dv, const Bf16 *dy, const Stat *stat, const Bf16 *q, c
                 const int c = n * 8 + at.col + (j & 1), kv = key + at.row + (j >> 1) * 8;
                 const bool seen = all || (kv <= t + c && kv >= st[c].lo);
                 p[0][n][j] = seen ? exp2f(p[0][n][j] * (f * ATTN_LOG2E) - st[c].lse) : 0.f;
+                if (!DROP) continue;
+                if (drop_number(a.drop.key, drop_row(a, b, h, t + c) + kv) < a.drop.limit)
+                    p[0][n][j] = -p[0][n][j];
+                s[0][n][j] = p[0][n][j] < 0 ? 0.f : p[0][n][j] * a.drop.by;
             }
-        pack_pairs<1, M>(pp, p);
+        pack_pairs<1, M>(pp, DROP ? s : p);
         add_rows<D, 1, M>(av, pp, td, at.lane);
         dot_rows<D, 1, M>(s, sv + at.warp * 16 * S, td, at.lane);
         UNROLL for (int n = 0; n < M / 8; n++)
-            UNROLL for (int j = 0; j < 4; j++)
-                s[0][n][j] = p[0][n][j] * (s[0][n][j] - st[n * 8 + at.col + (j & 1)].dot);
+            UNROLL for (int j = 0; j < 4; j++) {
+                if (DROP) s[0][n][j] = p[0][n][j] < 0 ? 0.f : s[0][n][j] * a.drop.by;
+                s[0][n][j] = (DROP ? fabsf(p[0][n][j]) : p[0][n][j]) *
+                             (s[0][n][j] - st[n * 8 + at.col + (j & 1)].dot);
+            }
         pack_pairs<1, M>(pp, s);
         add_rows<D, 1, M>(ak, pp, tq, at.lane);
     }
@@ -137,7 +145,7 @@ attn_dkdv(Bf16 *dk, Bf16 *dv, const Bf16 *dy, const Stat *stat, const Bf16 *q, c
 }
 
 /* dq of 64 queries, 16 a warp; N keys at a time */
-template <int D, int N>
+template <int D, int N, int DROP>
 static __global__ void __launch_bounds__(ATTN_THREADS)
 attn_dq(Bf16 *dq, const Bf16 *dy, const Stat *stat, const Bf16 *q, const Bf16 *k, const Bf16 *v,
         AttnShape a, int Tp, float f)
@@ -177,6 +185,8 @@ attn_dq(Bf16 *dq, const Bf16 *dy, const Stat *stat, const Bf16 *q, const Bf16 *k
             UNROLL for (int j = 0; j < 4; j++) {
                 const int kv = j0 + n * 8 + at.col + (j & 1), r = j >> 1;
                 const bool seen = all || (kv <= t + at.row + r * 8 && kv >= x[r].lo);
+                if (DROP)
+                    dp[0][n][j] *= drop_by(a.drop, drop_row(a, b, h, t + at.row + r * 8) + kv);
                 s[0][n][j] = seen ? exp2f(s[0][n][j] * (f * ATTN_LOG2E) - x[r].lse) *
                                         (dp[0][n][j] - x[r].dot) : 0.f;
             }
@@ -188,15 +198,15 @@ attn_dq(Bf16 *dq, const Bf16 *dy, const Stat *stat, const Bf16 *q, const Bf16 *k
 
 static int padded(int T) { return (T + TP - 1) / TP * TP; }
 
-template <int D, int M> static void launch(AttnGrads g, AttnShape a, Stat *stat)
+template <int D, int M, int DROP> static void launch(AttnGrads g, AttnShape a, Stat *stat)
 {
     const int Tp = padded(a.T), tiles = Tp / TP;
     const int64_t warps = (int64_t)a.B * a.H * Tp;
     const size_t smem = (size_t)(2 * 64 + 4 * M) * (D + ATTN_PAD) * sizeof(Bf16);
     const float f = 1 / sqrtf((float)D);
     auto dot = attn_stat<D>;
-    auto dkdv = attn_dkdv<D, M>;
-    auto dq = attn_dq<D, M>;
+    auto dkdv = attn_dkdv<D, M, DROP>;
+    auto dq = attn_dq<D, M, DROP>;
     LAUNCH(dot, (unsigned)div_up(warps, 4), 128, 0, cuda_stream, stat, g.y, g.dy, g.lse, a, Tp);
     if (g.dk || g.dv)
         LAUNCH(dkdv, dim3(tiles, a.K, a.B), ATTN_THREADS, smem + 2 * M * sizeof(Stat), cuda_stream,
@@ -205,6 +215,11 @@ template <int D, int M> static void launch(AttnGrads g, AttnShape a, Stat *stat)
         LAUNCH(dq, dim3(tiles, a.H, a.B), ATTN_THREADS, smem, cuda_stream, g.dq, g.dy, stat, g.q,
                g.k, g.v, a, Tp, f);
 }
+template <int D, int M> static void launch(AttnGrads g, AttnShape a, void *stat)
+{
+    if (a.drop.by > 0) launch<D, M, 1>(g, a, (Stat *)stat);
+    else launch<D, M, 0>(g, a, (Stat *)stat);
+}
 size_t cuda_attn_bwd_tmp(AttnShape a)
 {
     return (size_t)a.B * a.H * padded(a.T) * sizeof(Stat);
@@ -212,10 +227,10 @@ size_t cuda_attn_bwd_tmp(AttnShape a)
 void cuda_attn_bwd(AttnGrads g, AttnShape a, void *tmp)
 {
     switch (a.D) {
-    case 32: launch<32, 64>(g, a, (Stat *)tmp); break;
-    case 64: launch<64, 64>(g, a, (Stat *)tmp); break;
-    case 96: launch<96, 32>(g, a, (Stat *)tmp); break;
-    case 128: launch<128, 32>(g, a, (Stat *)tmp); break;
+    case 32: launch<32, 64>(g, a, tmp); break;
+    case 64: launch<64, 64>(g, a, tmp); break;
+    case 96: launch<96, 32>(g, a, tmp); break;
+    case 128: launch<128, 32>(g, a, tmp); break;
     }
 }
 #endif

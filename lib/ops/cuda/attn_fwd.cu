@@ -21,7 +21,21 @@ INLINE Queries queries_of(const AttnShape &a, int size)
     return x;
 }
 
-template <int D, int MT, int N>
+/* What soften leaves of the scores, with dropout: s[MT][N/8] of queries from t on, keys from j0. */
+template <int MT, int N>
+INLINE void drop_weights(float (*s)[N / 8][4], const AttnShape &a, int b, int h, int t,
+                         int j0, Lane at)
+{
+    UNROLL for (int i = 0; i < MT; i++)
+        UNROLL for (int r = 0; r < 2; r++) {
+            const uint64_t row = drop_row(a, b, h, t + i * 16 + r * 8 + at.row) + j0 + at.col;
+            UNROLL for (int n = 0; n < N / 8; n++)
+                UNROLL for (int j = 0; j < 2; j++)
+                    s[i][n][2 * r + j] *= drop_by(a.drop, row + n * 8 + j);
+        }
+}
+
+template <int D, int MT, int N, int DROP>
 static __global__ void __launch_bounds__(ATTN_THREADS)
 attn_fwd(Bf16 *y, float *lse, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnShape a, float f)
 {
@@ -69,6 +83,7 @@ attn_fwd(Bf16 *y, float *lse, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnS
                                 s[i][n][j] = -INFINITY;
                         }
             soften<D, MT, N>(w, s, f);
+            if (DROP) drop_weights<MT, N>(s, a, x.b, x.h, t, j0, at);
             pack_pairs<MT, N>(pp, s);
         }
         tile_is_here();                         /* v; all are done with k */
@@ -96,7 +111,7 @@ template <int D, int MT, int N>
 static void launch(Bf16 *y, float *lse, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnShape a)
 {
     const size_t smem = (size_t)(64 * MT + 2 * N) * (D + ATTN_PAD) * sizeof(Bf16);
-    auto kernel = attn_fwd<D, MT, N>;
+    auto kernel = a.drop.by > 0 ? attn_fwd<D, MT, N, 1> : attn_fwd<D, MT, N, 0>;
     LAUNCH(kernel, dim3((unsigned)div_up(a.T, 64 * MT), a.H, a.B), ATTN_THREADS, smem, cuda_stream,
            y, lse, q, k, v, a, ATTN_LOG2E / sqrtf((float)D));
 }

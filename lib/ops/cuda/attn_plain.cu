@@ -1,7 +1,7 @@
 /* attn_plain.cu -- attention for what tensor cores do not take: fp32, and other head sizes. A warp
  * works on one row alone, a query or (dk, dv) a key, and goes through what belongs to it 32 at a
  * time: each lane computes one score, then each its channels of the sums. Formulas as in
- * attn_fwd.cu, attn_bwd.cu.
+ * attn_fwd.cu, attn_bwd.cu; DROP 1: with dropout.
  */
 #include "ops/cuda/attn.h"
 
@@ -59,6 +59,7 @@ INLINE Query query_at(const AttnShape &a, int64_t n)
 }
 
 /* f: log2(e) / sqrt(D) */
+template <int DROP>
 static __global__ void plain_fwd(Act *y, float *lse, const Act *q, const Act *k, const Act *v,
                                  AttnShape a, float f)
 {
@@ -78,6 +79,7 @@ static __global__ void plain_fwd(Act *y, float *lse, const Act *q, const Act *k,
         m = most;
         p[lane_of_warp()] = exp2f(s - m);
         l = c * l + warp_sum(p[lane_of_warp()]);
+        if (DROP) p[lane_of_warp()] *= drop_by(a.drop, drop_row(a, x.b, x.h, x.t) + j);
         __syncwarp();
         add_up(so, c, p, v + x.k + j0 * lk, lk, imin(32, x.p + 1 - j0), a.D);
         __syncwarp();
@@ -96,6 +98,7 @@ static __global__ void plain_dot(float *to, const Act *y, const Act *dy, int64_t
     s = warp_sum(s);
     if (lane_of_warp() == 0) to[i] = s;
 }
+template <int DROP>
 static __global__ void plain_dq(AttnGrads g, const float *dots, AttnShape a, float f)
 {
     DYN_SMEM(float, all);
@@ -111,9 +114,12 @@ static __global__ void plain_dq(AttnGrads g, const float *dots, AttnShape a, flo
     __syncwarp();
     for (int j0 = first_key(a, x.b, x.t, x.p); j0 <= x.p; j0 += 32) {
         const int j = j0 + lane_of_warp();
-        if (j <= x.p)
-            ds[lane_of_warp()] = exp2f(f * ATTN_LOG2E * dot(sq, g.k + x.k + j * lk, a.D) - l) *
-                                 (dot(sd, g.v + x.k + j * lk, a.D) - e);
+        if (j <= x.p) {
+            float dp = dot(sd, g.v + x.k + j * lk, a.D);
+            if (DROP) dp *= drop_by(a.drop, drop_row(a, x.b, x.h, x.t) + j);
+            ds[lane_of_warp()] =
+                exp2f(f * ATTN_LOG2E * dot(sq, g.k + x.k + j * lk, a.D) - l) * (dp - e);
+        }
         __syncwarp();
         add_up(so, 1, ds, g.k + x.k + j0 * lk, lk, imin(32, x.p + 1 - j0), a.D);
         __syncwarp();
@@ -122,6 +128,7 @@ static __global__ void plain_dq(AttnGrads g, const float *dots, AttnShape a, flo
 }
 /* A key n of [B,T,K]: all queries of its group from its own position to the last that sees it do.
  */
+template <int DROP>
 static __global__ void plain_dkdv(AttnGrads g, const float *dots, AttnShape a, float f)
 {
     DYN_SMEM(float, all);
@@ -142,7 +149,9 @@ static __global__ void plain_dkdv(AttnGrads g, const float *dots, AttnShape a, f
             if (t0 + i < end) {
                 p[i] =
                     exp2f(f * ATTN_LOG2E * dot(sk, g.q + at * a.D, a.D) - g.lse[at] * ATTN_LOG2E);
-                ds[i] = p[i] * (dot(sv, g.dy + at * a.D, a.D) - dots[at]);
+                const float by = DROP ? drop_by(a.drop, drop_row(a, b, h, t0 + i) + j) : 1;
+                ds[i] = p[i] * (by * dot(sv, g.dy + at * a.D, a.D) - dots[at]);
+                p[i] *= by;
             }
             __syncwarp();
             add_up(av, 1, p, g.dy + m * a.D, lq, imin(32, end - t0), a.D);
@@ -160,7 +169,8 @@ static size_t room(int arrays, int D, int scores)
 }
 void CU(attn_plain)(Act *y, float *lse, const Act *q, const Act *k, const Act *v, AttnShape a)
 {
-    LAUNCH(plain_fwd, grid((int64_t)a.B * a.T * a.H), 32 * WARPS, room(2, a.D, 32), cuda_stream, y,
+    auto fwd = a.drop.by > 0 ? plain_fwd<1> : plain_fwd<0>;
+    LAUNCH(fwd, grid((int64_t)a.B * a.T * a.H), 32 * WARPS, room(2, a.D, 32), cuda_stream, y,
            lse, q, k, v, a, ATTN_LOG2E / sqrtf((float)a.D));
 }
 size_t CU(attn_plain_bwd_tmp)(AttnShape a) { return (size_t)a.B * a.T * a.H * sizeof(float); }
@@ -169,8 +179,10 @@ void CU(attn_plain_bwd)(AttnGrads g, AttnShape a, void *tmp)
     const int64_t n = (int64_t)a.B * a.T * a.H, nk = (int64_t)a.B * a.T * a.K;
     const float f = 1 / sqrtf((float)a.D);
     float *dots = (float *)tmp;
+    auto dkdv = a.drop.by > 0 ? plain_dkdv<1> : plain_dkdv<0>;
+    auto dq = a.drop.by > 0 ? plain_dq<1> : plain_dq<0>;
     LAUNCH(plain_dot, grid(n), 32 * WARPS, 0, cuda_stream, dots, g.y, g.dy, n, a.D);
     if (g.dk || g.dv)
-        LAUNCH(plain_dkdv, grid(nk), 32 * WARPS, room(4, a.D, 64), cuda_stream, g, dots, a, f);
-    if (g.dq) LAUNCH(plain_dq, grid(n), 32 * WARPS, room(3, a.D, 32), cuda_stream, g, dots, a, f);
+        LAUNCH(dkdv, grid(nk), 32 * WARPS, room(4, a.D, 64), cuda_stream, g, dots, a, f);
+    if (g.dq) LAUNCH(dq, grid(n), 32 * WARPS, room(3, a.D, 32), cuda_stream, g, dots, a, f);
 }

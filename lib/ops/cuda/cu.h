@@ -207,6 +207,23 @@ INLINE float block_sum(float v, float *parts)
     return s;
 }
 
+/* ---- dropout (drop.h), as kernels take it ---- */
+
+typedef struct Dropping {
+    uint64_t key, at;
+    uint32_t limit;
+    float by;                           /* 1 / (1 - p); 0: nothing is dropped */
+} Dropping;
+static inline Dropping dropping(const Drop *d)
+{
+    return { d->key, d->at, drop_limit(d->p), (float)(1 / (1 - d->p)) };
+}
+/* what is multiplied with number i */
+INLINE float drop_by(const Dropping &d, uint64_t i)
+{
+    return drop_number(d.key, i) >= d.limit ? d.by : 0;
+}
+
 /* ---- the host's side of launches ---- */
 
 static inline __host__ __device__ int64_t cu_min(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -93,6 +93,7 @@ void CU(swiglu)(Act *y, const Act *a, const Act *b, int64_t n);
 void CU(swiglu_bwd)(Act *da, Act *db, const Act *dy, const Act *a, const Act *b, int64_t n,
                      int beta);
 void CU(add)(Act *y, const Act *x, int64_t n);
+void CU(dropout)(Act *y, const Act *x, int64_t n, const Drop *d, int beta);
 
 void CU(route)(real *p, real *wt, int *pick, int *slot, int *src, int *off, real *aux,
               const Act *h, const real *gate, int N, int C, int E, int k, int norm);
@@ -113,6 +114,11 @@ void CU(attn)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const
 void CU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
                    const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
                    int K, int D, int window);
+void CU(attn_drop)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
+                   int B, int T, int H, int K, int D, int window, const Drop *d);
+void CU(attn_drop_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                       const Act *q, const Act *k, const Act *v, const int *doc, int B, int T,
+                       int H, int K, int D, int window, const Drop *d);
 void CU(kv_put)(Act *kc, Act *vc, const Act *k, const Act *v, const int *pos, int B, int T, int M,
                  int K, int D);
 void CU(attn_kv)(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B, int T,

@@ -1,4 +1,4 @@
-/* elem.cu -- operations element by element: cast, add, relu2, swiglu, mix. */
+/* elem.cu -- operations element by element: cast, add, dropout, relu2, swiglu, mix. */
 #include "ops/cuda/cu.h"
 #include "ops/cuda/sum.h"
 
@@ -55,6 +55,24 @@ template <int V> static __global__ void add(Act *y, const Act *x, int64_t n)
 void CU(add)(Act *y, const Act *x, int64_t n)
 {
     RUN(cu_wide(y, n) && cu_wide(x, n), n, add, y, x, n);
+}
+
+/* y = beta y + (x / (1 - p), or 0) */
+template <int V>
+static __global__ void dropout(Act *y, const Act *x, int64_t n, Dropping d, int beta)
+{
+    EACH(n) {
+        float t[V], old[V];
+        aload<V>(t, x + i);
+        if (beta) aload<V>(old, y + i);
+        UNROLL for (int j = 0; j < V; j++)
+            t[j] = t[j] * drop_by(d, d.at + (uint64_t)(i + j)) + (beta ? old[j] : 0);
+        astore<V>(y + i, t);
+    }
+}
+void CU(dropout)(Act *y, const Act *x, int64_t n, const Drop *d, int beta)
+{
+    RUN(cu_wide(y, n) && cu_wide(x, n), n, dropout, y, x, n, dropping(d), beta);
 }
 
 /* NaN stays NaN */
