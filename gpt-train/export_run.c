@@ -22,11 +22,10 @@ enum { FORMATS = sizeof formats / sizeof *formats };
 
 static const struct Format *format(void)
 {
-    Buf known = {0};
-    for (int i = 0; i < FORMATS; i++) {
+    for (int i = 0; i < FORMATS; i++)
         if (!strcmp(opt.export, formats[i].name)) return &formats[i];
-        buf_printf(&known, "%s%s", i ? ", " : "", formats[i].name);
-    }
+    Buf known = {0};
+    for (int i = 0; i < FORMATS; i++) buf_printf(&known, "%s%s", i ? ", " : "", formats[i].name);
     die_usage("--export %s: known are %s", opt.export, known.s);
 }
 

@@ -264,9 +264,11 @@ static void lora_defaults(void)
     for (size_t i = 0; i < sizeof not / sizeof *not; i++)
         if (opt_given(not[i])) die_usage("--%s: not with an adapter", not[i]);
     if (!opt_given("optimizer")) opt.optimizer = "adamw";
+    if (!opt.lora) return;
     LoraSpec s;
-    const char *bad = opt.lora ? lora_parse(&s, opt.lora) : NULL;
+    const char *bad = lora_parse(&s, opt.lora);
     if (bad) die_usage("--lora: %s", bad);
+    lora_spec_free(&s);
 }
 
 static void merge_alone(void)
