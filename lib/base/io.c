@@ -53,8 +53,12 @@ static void temps_unlink(void)      /* async-signal-safe, so it frees nothing */
     pid_t me = getpid();
     for (struct Temp *t = atomic_load(&temps); t; t = t->next) {
         Name *name = atomic_exchange(&t->name, NULL);
-        if (name && name->pid == me) unlink(name->path);
-        else if (name) atomic_store(&t->name, name);
+        if (!name) continue;
+        if (name->pid == me) {
+            unlink(name->path);
+            name->pid = 0;          /* nobody's any more */
+        }
+        atomic_store(&t->name, name);
     }
     errno = e;
 }
