@@ -58,27 +58,24 @@ static double norm_of(const double *x, int64_t n)
     for (int64_t i = 0; i < n; i++) s += x[i] * x[i];
     return sqrt(s);
 }
-/* what is stored as a bfloat16 by a back-end that multiplies them */
-static double stored(double x)
+static double nearest_bf16(double x)
 {
+    const bool was = bf16;
     uint16_t h;
-    if (!bf16) return x;
+    bf16 = true;                        /* what elem_set() and elem_get() go by */
     elem_set(&h, true, 0, x);
-    return elem_get(&h, true, 0);
+    x = elem_get(&h, true, 0);
+    bf16 = was;
+    return x;
 }
+/* what is stored as a bfloat16 by a back-end that multiplies them */
+static double stored(double x) { return bf16 ? nearest_bf16(x) : x; }
 /* With `rounded`, factors of products are bfloat16. */
 static bool rounded;
 static double *factor(const double *x, int64_t n)
 {
     double *y = must(malloc((size_t)n * sizeof *y));
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t h[2] = { 0 };
-        bool was = bf16;
-        bf16 = true;
-        elem_set(h, true, 0, x[i]);
-        y[i] = rounded ? elem_get(h, true, 0) : x[i];
-        bf16 = was;
-    }
+    for (int64_t i = 0; i < n; i++) y[i] = rounded ? nearest_bf16(x[i]) : x[i];
     return y;
 }
 /* x = p x + (q a + s a a) x with a = x x^T, x [R,K] */
