@@ -175,14 +175,12 @@ static void check_words(void)
         die_usage("--vocab-size: %d is not from %d (or give --words)", vocab, 256 + SP_COUNT);
 }
 
-static void check_outputs(void)
+static void check_outputs(const Out *const out[3])
 {
-    const char *const name[] = { output, counts_file, merges_file };
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < i; k++)
-            if (name[i] && name[k] && strcmp(name[i], name[k]) == 0)
-                die_usage("%s: only one of -o, --counts and --merges can go there",
-                          strcmp(name[i], "-") ? name[i] : "stdout");
+            if (out[i] && out[k] && out_same(out[i], out[k]))
+                die_usage("%s: only one of -o, --counts and --merges can go there", out_name(out[i]));
 }
 
 int main(int argc, char **argv)
@@ -197,10 +195,10 @@ int main(int argc, char **argv)
     check_words();
     if (old_file)
         tok_free(load_old());                   /* before the work, so that errors come early */
-    check_outputs();
     Out *o = out_open(output, OUT_BINARY);      /* likewise */
     Out *counts = counts_file ? out_open(counts_file, OUT_BINARY) : NULL;
     Out *merges = merges_file ? out_open(merges_file, 0) : NULL;
+    check_outputs((const Out *const[]){ o, counts, merges });
     CountInfo info;
     uint64_t total;
     Pieces v = read_all(n, argv + 1, &info, &total);

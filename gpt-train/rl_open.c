@@ -68,6 +68,8 @@ void rl_prepare(Run *r, const Config *c)
 {
     Rl *rl = r->rl;
     size_t T = (size_t)c->T;
+    if (!opt.resume && !opt_given("max-tokens") && opt.max_tokens > c->T / 2)
+        opt.max_tokens = c->T / 2 > 0 ? c->T / 2 : 1;
     if ((size_t)opt.max_tokens >= T)
         die_usage("--max-tokens: %d, but the model has %zu positions", opt.max_tokens, T);
     rl->enc = tokenc_new(r->tok);

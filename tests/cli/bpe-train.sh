@@ -49,7 +49,10 @@ says 1 "nosuchdir: cannot make a temporary file" "no folder to spill to" "PIPEGP
 says 1 "more memory (--mem) or leaving out rare ones (--min-count)" "--mem that cannot do" "bpe-train --mem 100K many.jsonl -o x"
 says 2 "x: only one of -o, --counts and --merges" "two outputs of one name" "bpe-train -o x --counts x many.jsonl"
 says 1 "nodir/c: cannot create" "an output that cannot be made is told before the work" "bpe-train -o x --counts nodir/c nosuchfile"
-says 2 "stdout: only one of -o, --counts and --merges" "two outputs to stdout" "bpe-train --merges - many.jsonl"
+ln -sf "$PWD" link
+says 2 "x: only one of -o, --counts and --merges" "the same by another name" "bpe-train -o x --counts link/x many.jsonl"
+ok "/dev/null takes both" "bpe-train -v 300 -o /dev/null --counts /dev/null many.jsonl"
+says 2 "stdout: only one of -o, --counts and --merges" "two outputs to stdout" "bpe-train --merges - many.jsonl >two"
 
 # tables of counts
 ok "--counts as input" "bpe-train -v 2000 a2.counts -o b2.tok --counts b2.counts && cmp a2.tok b2.tok && cmp a2.counts b2.counts"

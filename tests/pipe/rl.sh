@@ -14,6 +14,8 @@ cat >first_a <<'END'
 while IFS= read -r line; do case $line in *'"completion": "a'*) echo 1;; *) echo 0;; esac; done
 END
 yes='while read -r x; do echo 1; done'
+ok "an answer is half of a small context at most, unless --max-tokens says more" \
+    "gpt-train -q -j 1 --init base --rl q.jsonl --examples 2 --samples 4 --steps 1 --reward \"\$yes\" -o half >/dev/null && grep -q '\"max-tokens\": 12,' half/state.json"
 
 # the model says a or b after q, one as often as the other; a is rewarded
 ok "a run with rewards" "$rl --dtype fp32 --steps 30 --reward 'sh first_a' --val q.jsonl --eval-samples 8 --eval-every 30 --eval-prompts 2 --check-every 1 --log-rollouts roll.jsonl -o a >a.jsonl"
