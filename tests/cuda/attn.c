@@ -387,6 +387,7 @@ static const Shape shapes[] = {
     /* plain */
     { 2, 70, 2, 1, 40, 33, 20, 0 },
     { 1, 66, 3, 3, 7, 0, 0, 0 },
+    { 1, 9, 2, 1, 2000, 0, 0, 0 },      /* fewer warps in a block */
     /* cached: few queries, and many */
     { 1, 1, 1, 1, 32, 0, 0, 1 },
     { 3, 1, 4, 4, 128, 0, 0, 600 },

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef enum cudaError {
-    cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101,
+    cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101,
     cudaErrorNoDevice = 100
 } cudaError_t;
 typedef struct CUstream_st *cudaStream_t;

@@ -84,6 +84,7 @@ extern "C" {
 const char *cudaGetErrorString(cudaError_t e)
 {
     return e == cudaErrorMemoryAllocation ? "out of memory"
+           : e == cudaErrorInvalidValue   ? "invalid argument"
            : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
            : e == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
                                           : "no error";
@@ -106,7 +107,10 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int)
     *value = a == cudaDevAttrMultiProcessorCount ? 4 : a == cudaDevAttrComputeCapabilityMajor ? 8 : 0;
     return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void *, enum cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute, int value)
+{
+    return cuemu::allow_shared(f, value) ? cudaSuccess : cudaErrorInvalidValue;
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
     *s = NULL;

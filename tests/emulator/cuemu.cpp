@@ -1,5 +1,6 @@
 /* cuemu.cpp -- fibers, the scheduler of a block, barriers; the twins of mma, ldmatrix, cp.async. */
 #include "cuemu.h"
+#include <map>
 #include <stdarg.h>
 #include <sys/mman.h>
 #ifndef __x86_64__
@@ -14,7 +15,10 @@ namespace cuemu {
 __thread Block *block;
 static long launches;
 static int schedule = getenv("CUEMU") ? atoi(getenv("CUEMU")) & 3 : 0;
-enum { STACK = 64 << 10, STATIC_SHARED = 48 << 10, DYNAMIC_SHARED = 227 << 10 };
+enum { STACK = 64 << 10, GUARD = 128, UNASKED_SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
+static size_t shared_limit =
+    getenv("CUEMU_SHARED") ? (size_t)atoll(getenv("CUEMU_SHARED")) : 99 << 10;
+static std::map<const void *, size_t> allowed;  /* kernel -> dynamic shared memory it may have */
 
 void fail(const char *fmt, ...)
 {
@@ -112,14 +116,34 @@ void *shared(const void *site, size_t bytes)
     Block *b = block;
     for (int i = 0; i < b->sites; i++)
         if (b->site[i].site == site) return b->site[i].p;
-    size_t n = (bytes + 127) / 128 * 128;
-    if (b->sites == SITES || b->used + n > STATIC_SHARED) fail("too much static shared memory");
-    unsigned char *p = b->stat + b->used;
-    memset(p, 0xff, n);
+    size_t n = (bytes + 15) / 16 * 16;
+    if (b->sites == SITES) fail("more than %d arrays in shared memory", SITES);
+    if (b->used + n > UNASKED_SHARED || b->used + n + b->dynamic > b->most)
+        fail("%zu bytes of static and %zu of dynamic shared memory, of %zu", b->used + n, b->dynamic,
+             b->most);
+    unsigned char *p = b->stat + b->used + (size_t)b->sites * GUARD;
+    memset(p, 0xff, n + GUARD);
     b->used += n;
     b->site[b->sites].site = site;
+    b->site[b->sites].end = p + bytes;
     b->site[b->sites++].p = p;
     return p;
+}
+static bool guard_whole(const unsigned char *p)
+{
+    for (int i = 0; i < GUARD; i++)
+        if (p[i] != 0xff) return false;
+    return true;
+}
+bool allow_shared(const void *function, int bytes)
+{
+    if (bytes < 0 || (size_t)bytes > shared_limit) return false;
+    allowed[function] = (size_t)bytes;
+    return true;
+}
+void check_aligned(const void *p, size_t to)
+{
+    if ((uintptr_t)p % to) fail("%zu bytes at once at %p", to, p);
 }
 
 /* ---- running a block ---- */
@@ -147,18 +171,18 @@ static void room_for(int threads)
     free(room.copy);
     room.copy = (Copy *)malloc(sizeof(Copy) * COPIES * (size_t)threads);
     if (!room.b.stat) {
-        room.b.stat = (unsigned char *)aligned_alloc(128, STATIC_SHARED);
-        room.b.dyn = (unsigned char *)aligned_alloc(128, DYNAMIC_SHARED);
+        room.b.stat = (unsigned char *)aligned_alloc(128, UNASKED_SHARED + (SITES + 1) * GUARD);
+        room.b.dyn = (unsigned char *)aligned_alloc(128, MOST_SHARED + GUARD);
     }
     if (room.stack == MAP_FAILED || !room.copy || !room.b.fiber || !room.b.warp || !room.b.stat || !room.b.dyn)
         fail("out of memory");
 }
-static void block_start(Block *b, size_t smem)
+static void block_start(Block *b)
 {
     b->live = b->threads;
     b->arrived = b->sites = 0;
     b->used = 0;
-    memset(b->dyn, 0xff, smem);
+    memset(b->dyn, 0xff, b->dynamic + GUARD);
     for (int i = 0; i < b->threads / LANES; i++) {
         Warp *w = &b->warp[i];
         w->arrived = w->parity = w->kind = 0;
@@ -182,11 +206,12 @@ static bool run_warp(Block *b, int warp)
     bool any = false;
     for (bool more = true; more;) {
         more = false;
-        for (int i = warp * LANES; i < (warp + 1) * LANES; i++) {
-            if (b->fiber[i].state != RUN) continue;
+        for (int i = 0; i < LANES; i++) {
+            Fiber *f = &b->fiber[warp * LANES + (schedule & 1 ? LANES - 1 - i : i)];
+            if (f->state != RUN) continue;
             more = any = true;
-            b->now = &b->fiber[i];
-            cuemu_switch(&b->scheduler, b->now->sp);
+            b->now = f;
+            cuemu_switch(&b->scheduler, f->sp);
         }
     }
     return any;
@@ -205,15 +230,23 @@ static void block_run(Block *b)
         }
         if (!any) fail("deadlock: of %d threads %d are at __syncthreads", b->live, b->arrived);
     }
+    bool whole = guard_whole(b->dyn + b->dynamic);
+    for (int i = 0; i < b->sites; i++) whole &= guard_whole(b->site[i].end);
+    if (!whole) fail("shared memory is written past its end");
 }
-void run(const char *kernel, dim3 grid, dim3 dim, size_t smem, void (*fn)(void *), void *arg)
+void run(const Launch &l, void (*fn)(void *), void *arg)
 {
+    const dim3 grid = l.grid, dim = l.threads;
     const int threads = (int)(dim.x * dim.y * dim.z);
     const long blocks = (long)grid.x * grid.y * grid.z;
-    if (threads < LANES || threads > 1024 || threads % LANES || smem > DYNAMIC_SHARED ||
-        blocks < 1 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-        fail("%s: no launch of (%u,%u,%u) x %d threads with %zu bytes", kernel, grid.x, grid.y,
-             grid.z, threads, smem);
+    const auto asked = allowed.find(l.function);
+    const size_t most = asked == allowed.end() ? (size_t)UNASKED_SHARED : asked->second;
+    if (threads < LANES || threads > 1024 || threads % LANES || dim.z > 64 || blocks < 1 ||
+        grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+        fail("%s: no launch of (%u,%u,%u) x (%u,%u,%u) threads", l.kernel, grid.x, grid.y, grid.z,
+             dim.x, dim.y, dim.z);
+    if (l.smem > most)
+        fail("%s: %zu bytes of dynamic shared memory, of %zu", l.kernel, l.smem, most);
     launches++;
     cuemu_access(1);
     #pragma omp parallel if (blocks > 1)
@@ -225,12 +258,14 @@ void run(const char *kernel, dim3 grid, dim3 dim, size_t smem, void (*fn)(void *
         b->threads = threads;
         b->fn = fn;
         b->arg = arg;
-        b->kernel = kernel;
+        b->kernel = l.kernel;
+        b->dynamic = l.smem;
+        b->most = most > UNASKED_SHARED ? shared_limit : (size_t)UNASKED_SHARED;
         #pragma omp for schedule(dynamic)
         for (long i = 0; i < blocks; i++) {
             b->id = dim3((unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y),
                          (unsigned)(i / grid.x / grid.y));
-            block_start(b, smem);
+            block_start(b);
             block_run(b);
         }
         block = NULL;
@@ -243,6 +278,7 @@ void run(const char *kernel, dim3 grid, dim3 dim, size_t smem, void (*fn)(void *
 void copy_async(void *to, const void *from, int bytes)
 {
     if (((uintptr_t)to | (uintptr_t)from) & 15) fail("misaligned cp.async");
+    if (bytes < 0 || bytes > 16) fail("cp.async of %d bytes", bytes);
     Fiber *f = block->now;
     if (schedule & 2) {
         memset(to, 0, 16);

@@ -8,14 +8,18 @@
  *          cp.async copies at the wait, so that a missing wait reads old data
  *   2, 3   the same orders; cp.async copies at once, so that a missing barrier before the next
  *          load overwrites what another warp still reads
- * Shared memory starts as NaN (0xff) in each block.
+ * The lanes of a warp take turns at its operations, in the warps' order: what one lane writes and
+ * another reads without a __syncwarp between them is wrong in one of the two orders.
+ * Shared memory starts as NaN (0xff) in each block, with a marked gap after each array.
  *
  * Ends the program, with a message, on: a deadlock or barriers that do not match, lanes of a warp at
- * different operations or gone, a misaligned ldmatrix or cp.async, a launch that a device would
- * refuse (block size, shared memory), and, under CUEMU_PROTECT, on host code that touches device
- * memory and kernels that are given host pointers (cudart.cpp).
+ * different operations or gone, a misaligned vector access, ldmatrix or cp.async, shared memory
+ * written past its end, a launch that a device would refuse (grid, block, arguments, shared memory:
+ * that of the devices with the least, sm_86, 89 and 120, unless CUEMU_SHARED says how many bytes; more
+ * than 48 KiB only after cudaFuncSetAttribute), and, under CUEMU_PROTECT, on host code that touches
+ * device memory and kernels that are given host pointers (cudart.cpp).
  *
- * Not covered: weak memory, races inside a warp, asynchronous proxies, wgmma and TMA, speed.
+ * Not covered: weak memory, registers, asynchronous proxies, wgmma and TMA, speed.
  */
 #ifndef CUEMU_H
 #define CUEMU_H
@@ -49,7 +53,7 @@ namespace cuemu {
 
 enum State { RUN, AT_BLOCK, AT_WARP, DONE };
 enum Kind { NONE, SYNC, SHUFFLE, MMA, LDMATRIX };   /* of a warp's operation */
-enum { LANES = 32, SLOT = 12, COPIES = 256, SITES = 16 };
+enum { LANES = 32, SLOT = 12, COPIES = 256, SITES = 16, ARGUMENTS = 4096 };
 
 struct Copy { void *to; const void *from; int bytes, group; };
 struct Fiber {
@@ -73,19 +77,22 @@ struct Block {
     void (*fn)(void *); void *arg;
     const char *kernel;
     unsigned char *dyn, *stat;          /* dynamic, static shared memory */
-    size_t used;                        /* of the static one */
-    struct { const void *site; unsigned char *p; } site[SITES];
+    size_t dynamic, used, most;         /* bytes of the dynamic one, of the static one, of both */
+    struct { const void *site; unsigned char *p, *end; } site[SITES];
     int sites;
 };
+struct Launch { const char *kernel; const void *function; dim3 grid, threads; size_t smem; };
 extern __thread Block *block;           /* not thread_local: its access would be a call */
 
-void run(const char *kernel, dim3 grid, dim3 threads, size_t smem, void (*fn)(void *), void *arg);
+void run(const Launch &l, void (*fn)(void *), void *arg);
+bool allow_shared(const void *function, int bytes);     /* false: more than a block may have */
 void block_barrier();
 bool warp_barrier(Kind k);              /* true for the lane that arrived last */
 void *shared(const void *site, size_t bytes);
 void copy_async(void *to, const void *from, int bytes);
 void copy_commit();
 void copy_wait(int groups);
+void check_aligned(const void *p, size_t to);
 [[noreturn]] void fail(const char *fmt, ...);
 
 void check_pointer(const char *kernel, const void *p);
@@ -100,12 +107,12 @@ template <class... T> inline void check_args(const char *k, const T &...a)
 bool capturing();
 void note(std::function<void()> work);
 /* done now, or noted down with the values that its arguments have now */
-template <class F, class... A>
-void launch(const char *kernel, dim3 grid, dim3 threads, size_t smem, F f, A... args)
+template <class F, class... A> void launch(Launch l, F f, A... args)
 {
+    static_assert((sizeof(A) + ... + 0) <= (size_t)ARGUMENTS, "more arguments than a kernel may have");
     auto call = [=] { f(args...); };
     auto work = [=]() mutable {
-        run(kernel, grid, threads, smem, [](void *p) { (*(decltype(call) *)p)(); }, &call);
+        run(l, [](void *p) { (*(decltype(call) *)p)(); }, &call);
     };
     if (capturing()) note(work);
     else work();
@@ -120,8 +127,10 @@ void launch(const char *kernel, dim3 grid, dim3 threads, size_t smem, F f, A... 
 
 #define LAUNCH(kernel, grid, threads, smem, stream, ...) do { \
         (void)(stream); \
+        cuda_before((const void *)(kernel), smem); \
         cuemu::check_args(#kernel, __VA_ARGS__); \
-        cuemu::launch(#kernel, grid, threads, smem, kernel, __VA_ARGS__); \
+        cuemu::launch({ #kernel, (const void *)(kernel), grid, threads, smem }, kernel, \
+                      __VA_ARGS__); \
     } while (0)
 #define DYN_SMEM(T, name) T *name = (T *)(void *)cuemu::block->dyn
 #define SHARED(T, name, n) \

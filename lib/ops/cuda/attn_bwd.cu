@@ -202,7 +202,8 @@ template <int D, int M, int DROP> static void launch(AttnGrads g, AttnShape a, S
 {
     const int Tp = padded(a.T), tiles = Tp / TP;
     const int64_t warps = (int64_t)a.B * a.H * Tp;
-    const size_t smem = (size_t)(2 * 64 + 4 * M) * (D + ATTN_PAD) * sizeof(Bf16);
+    constexpr size_t smem = (size_t)(2 * 64 + 4 * M) * (D + ATTN_PAD) * sizeof(Bf16);
+    static_assert(smem + 2 * M * sizeof(Stat) <= CU_SHARED_MAX, "too much for sm_86, 89 and 120");
     const float f = 1 / sqrtf((float)D);
     auto dot = attn_stat<D>;
     auto dkdv = attn_dkdv<D, M, DROP>;

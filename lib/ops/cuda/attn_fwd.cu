@@ -110,7 +110,8 @@ attn_fwd(Bf16 *y, float *lse, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnS
 template <int D, int MT, int N>
 static void launch(Bf16 *y, float *lse, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnShape a)
 {
-    const size_t smem = (size_t)(64 * MT + 2 * N) * (D + ATTN_PAD) * sizeof(Bf16);
+    constexpr size_t smem = (size_t)(64 * MT + 2 * N) * (D + ATTN_PAD) * sizeof(Bf16);
+    static_assert(smem <= CU_SHARED_MAX, "too much for sm_86, 89 and 120");
     auto kernel = a.drop.by > 0 ? attn_fwd<D, MT, N, 1> : attn_fwd<D, MT, N, 0>;
     LAUNCH(kernel, dim3((unsigned)div_up(a.T, 64 * MT), a.H, a.B), ATTN_THREADS, smem, cuda_stream,
            y, lse, q, k, v, a, ATTN_LOG2E / sqrtf((float)D));

@@ -5,12 +5,10 @@
  */
 #include "ops/cuda/attn.h"
 
-enum { WARPS = 4 };
-
 /* a warp's number in the grid, a lane's in its warp */
 INLINE int64_t warp_of_grid()
 {
-    return (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    return (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
 }
 INLINE int lane_of_warp() { return threadIdx.x & 31; }
 
@@ -162,27 +160,34 @@ static __global__ void plain_dkdv(AttnGrads g, const float *dots, AttnShape a, f
     if (g.dv) give(g.dv + n * a.D, av, 1, a.D);
 }
 
-static unsigned grid(int64_t warps) { return (unsigned)div_up(warps, WARPS); }
-static size_t room(int arrays, int D, int scores)
+/* Blocks of up to four warps, each with `arrays` of D floats and `scores` more in shared memory. */
+typedef struct Shape { unsigned grid, threads; size_t smem; } Shape;
+static Shape shape_of(int64_t units, int arrays, int D, int scores)
 {
-    return WARPS * ((size_t)arrays * D + scores) * sizeof(float);
+    const size_t room = ((size_t)arrays * D + scores) * sizeof(float);
+    const int64_t warps = cu_min(4, CU_SHARED_MAX / (int64_t)room);
+    if (warps < 1) cuda_check(cudaErrorInvalidValue, "attention with heads that large");
+    return { (unsigned)div_up(units, warps), (unsigned)warps * 32, (size_t)warps * room };
 }
+#define RUN(kernel, s, ...) LAUNCH(kernel, (s).grid, (s).threads, (s).smem, cuda_stream, __VA_ARGS__)
+
 void CU(attn_plain)(Act *y, float *lse, const Act *q, const Act *k, const Act *v, AttnShape a)
 {
     auto fwd = a.drop.by > 0 ? plain_fwd<1> : plain_fwd<0>;
-    LAUNCH(fwd, grid((int64_t)a.B * a.T * a.H), 32 * WARPS, room(2, a.D, 32), cuda_stream, y,
-           lse, q, k, v, a, ATTN_LOG2E / sqrtf((float)a.D));
+    const Shape s = shape_of((int64_t)a.B * a.T * a.H, 2, a.D, 32);
+    RUN(fwd, s, y, lse, q, k, v, a, ATTN_LOG2E / sqrtf((float)a.D));
 }
 size_t CU(attn_plain_bwd_tmp)(AttnShape a) { return (size_t)a.B * a.T * a.H * sizeof(float); }
 void CU(attn_plain_bwd)(AttnGrads g, AttnShape a, void *tmp)
 {
     const int64_t n = (int64_t)a.B * a.T * a.H, nk = (int64_t)a.B * a.T * a.K;
     const float f = 1 / sqrtf((float)a.D);
+    const Shape flat = { (unsigned)div_up(n, 4), 128, 0 }, rows = shape_of(n, 3, a.D, 32),
+                keys = shape_of(nk, 4, a.D, 64);
     float *dots = (float *)tmp;
     auto dkdv = a.drop.by > 0 ? plain_dkdv<1> : plain_dkdv<0>;
     auto dq = a.drop.by > 0 ? plain_dq<1> : plain_dq<0>;
-    LAUNCH(plain_dot, grid(n), 32 * WARPS, 0, cuda_stream, dots, g.y, g.dy, n, a.D);
-    if (g.dk || g.dv)
-        LAUNCH(dkdv, grid(nk), 32 * WARPS, room(4, a.D, 64), cuda_stream, g, dots, a, f);
-    if (g.dq) LAUNCH(dq, grid(n), 32 * WARPS, room(3, a.D, 32), cuda_stream, g, dots, a, f);
+    RUN(plain_dot, flat, dots, g.y, g.dy, n, a.D);
+    if (g.dk || g.dv) RUN(dkdv, keys, g, dots, a, f);
+    if (g.dq) RUN(dq, rows, g, dots, a, f);
 }

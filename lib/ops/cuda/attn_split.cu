@@ -163,7 +163,8 @@ static void launch(Bf16 *y, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnSha
 {
     const int splits = splits_of(a);
     const int64_t queries = (int64_t)a.B * a.T * a.H;
-    const size_t smem = (size_t)(16 + 4 * KEYS) * (D + ATTN_PAD) * sizeof(Bf16);
+    constexpr size_t smem = (size_t)(16 + 4 * KEYS) * (D + ATTN_PAD) * sizeof(Bf16);
+    static_assert(smem <= CU_SHARED_MAX, "too much for sm_86, 89 and 120");
     static_assert(sizeof(Found<D>) <= KEYS * (D + ATTN_PAD) * sizeof(Bf16), "they share a place");
     auto split = attn_split<D>;
     auto join = attn_join<D>;

@@ -1,7 +1,8 @@
 /* cu.h -- what kernels are written in: CUDA for nvcc, or its emulation for tests.
  *
  * Rules, so that a kernel runs in both:
- *   launch     LAUNCH(kernel, grid, block, smem, cuda_stream, args...); blocks of whole warps
+ *   launch     LAUNCH(kernel, grid, block, smem, cuda_stream, args...); blocks of whole warps; more
+ *              than 256 threads only with __launch_bounds__: 65,536 registers are what there is
  *   memory     SHARED(type, name, count) and DYN_SMEM(type, name), in the body of a function
  *   allowed    __syncthreads, __syncwarp, shuffles of whole warps, int atomicAdd, threadIdx and
  *              friends, templates on ints and types
@@ -24,16 +25,18 @@
     extern __shared__ __align__(128) unsigned char cuda_dyn_smem[]; \
     T *name = (T *)(void *)cuda_dyn_smem
 #define SHARED(T, name, n) __shared__ __align__(16) T name[n]
+#define CHECK_ALIGNED(p, bytes) ((void)0)
 #define UNROLL _Pragma("unroll")
 #define INLINE static __device__ __forceinline__
 #include <cuda_bf16.h>
 #else
 #include "cuemu.h"
+#define CHECK_ALIGNED(p, bytes) cuemu::check_aligned(p, bytes)
 #define UNROLL
 #define INLINE static inline __attribute__((unused))
 #endif
 
-enum { WARP = 32 };
+enum { WARP = 32, CU_SHARED_MAX = 99 << 10 };  /* shared memory a block may have on any device */
 
 /* ---- the six wrappers of PTX ---- */
 
@@ -142,6 +145,7 @@ template <int V> INLINE void aload(float *x, const Act *p)
         x[0] = aget(p);
     } else {
         union { uint4 q; Act a[VW]; } u;
+        CHECK_ALIGNED(p, 16);
         u.q = *(const uint4 *)(const void *)p;
         UNROLL for (int i = 0; i < V; i++) x[i] = aget(u.a + i);
     }
@@ -152,6 +156,7 @@ template <int V> INLINE void astore(Act *p, const float *x)
         aput(p, x[0]);
     } else {
         union { uint4 q; Act a[VW]; } u;
+        CHECK_ALIGNED(p, 16);
         UNROLL for (int i = 0; i < V; i++) aput(u.a + i, x[i]);
         *(uint4 *)(void *)p = u.q;
     }
@@ -162,6 +167,7 @@ template <int V> INLINE void rload(float *x, const float *p)
     if constexpr (V == 1) {
         x[0] = *p;
     } else {
+        CHECK_ALIGNED(p, 16);
         UNROLL for (int i = 0; i < V; i += 4) {
             float4 q = *(const float4 *)(const void *)(p + i);
             x[i] = q.x, x[i + 1] = q.y, x[i + 2] = q.z, x[i + 3] = q.w;
@@ -173,6 +179,7 @@ template <int V> INLINE void rstore(float *p, const float *x)
     if constexpr (V == 1) {
         *p = x[0];
     } else {
+        CHECK_ALIGNED(p, 16);
         UNROLL for (int i = 0; i < V; i += 4) {
             float4 q = { x[i], x[i + 1], x[i + 2], x[i + 3] };
             *(float4 *)(void *)(p + i) = q;

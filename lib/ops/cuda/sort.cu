@@ -22,7 +22,7 @@ static __global__ void count_digits(int *count, const int *keys, int n, int shif
     count[threadIdx.x * gridDim.x + blockIdx.x] = c;
 }
 /* v[i] = the sum of those before; one block, a thread has a piece */
-static __global__ void scan(int *v, int n)
+static __global__ void __launch_bounds__(SCAN) scan(int *v, int n)
 {
     SHARED(int, sum, SCAN);
     const int t = threadIdx.x, piece = (n + SCAN - 1) / SCAN, at = t * piece,

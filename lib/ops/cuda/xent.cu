@@ -22,8 +22,9 @@ INLINE float block_max(float v, float *parts)
     return m;
 }
 template <int V>
-static __global__ void xent(real *loss, Act *z, const int *tgt, const real *wt, int N, int Vocab,
-                            int Vp, real cap, real scale)
+static __global__ void __launch_bounds__(THREADS)
+    xent(real *loss, Act *z, const int *tgt, const real *wt, int N, int Vocab, int Vp, real cap,
+         real scale)
 {
     SHARED(float, parts_m, THREADS / WARP);
     SHARED(float, parts_s, THREADS / WARP);
@@ -69,7 +70,8 @@ static __global__ void xent(real *loss, Act *z, const int *tgt, const real *wt, 
         astore<V>(p + c, x);
     }
 }
-static __global__ void logits(real *l, const Act *z, int64_t n, int V, int Vp, real cap)
+static __global__ void __launch_bounds__(THREADS)
+    logits(real *l, const Act *z, int64_t n, int V, int Vp, real cap)
 {
     const float inv = cap > 0 ? 1 / cap : 0;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n;
