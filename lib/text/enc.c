@@ -10,7 +10,7 @@
 #include "text/utf8.h"
 #include <stdlib.h>
 
-enum { ENDS = 512 };
+enum { ENDS = 512, FEW_LONG = 1 << 16 };
 
 struct TokEnc {
     EncModel *m;
@@ -20,7 +20,7 @@ struct TokEnc {
     int bits;                   /* entries of the table, log2 */
     EncCache c;
     uint32_t *tmp; size_t ntmp; /* ids of a piece */
-    WalkRoom walk;
+    WalkRoom walk; size_t long_bytes;           /* of pieces too long to scan, up to FEW_LONG */
     PieceRoom piece;
     Ids ids;                    /* of tok_piece() */
     Buf fixed;                  /* a repaired text */
@@ -119,6 +119,14 @@ static bool ends_wide(const char *s, size_t n)          /* in a character of thr
     return n > 3 && (s[n - 3] & 0xf0) == 0xe0;
 }
 
+/* Walking has tables that take 10 ms and 12 MB: they are made when the pieces for it are many bytes
+ * by now. The heap does the first of them, at 50 ns a byte or so. */
+static bool can_walk(TokEnc *e, size_t n)
+{
+    if (e->long_bytes < FEW_LONG) e->long_bytes = size_add(e->long_bytes, n);
+    return e->long_bytes >= FEW_LONG && walk_can(e->m);
+}
+
 /* Encode it from nothing; the ids are in *id. hash is that of enccache_token(). */
 static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
@@ -134,7 +142,7 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, cons
         if (whole >= 0) return e->tmp[0] = (uint32_t)whole, 1;
         if (ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
         else if (n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
-        if (!got && walk_can(e->m)) got = enc_walk(e->m, &e->walk, s, n, e->tmp);
+        if (!got && can_walk(e, n)) got = enc_walk(e->m, &e->walk, s, n, e->tmp);
         const uint32_t *ids = encmodel_ids(e->m);
         for (size_t i = 0; ids && i < got; i++) e->tmp[i] = ids[e->tmp[i]];
         if (got) return got;
@@ -195,7 +203,7 @@ typedef uint16_t Half8 __attribute__((vector_size(16)));
 typedef uint32_t Word8 __attribute__((vector_size(32)));
 
 typedef struct Ahead { uint64_t lo, hi; const Entry *home; } Ahead;
-enum { AHEAD = 32 };            /* pieces whose entries are asked for before they are looked at */
+enum { AHEAD = 64 };            /* pieces whose entries are asked for before they are looked at */
 static const Entry no_key[2] __attribute__((aligned(64)));
                                 /* home of what is no key: 0 ids */
 

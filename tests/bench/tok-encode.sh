@@ -33,6 +33,7 @@ END
 least() { sort -n "$1" | head -n 1; }
 clock() { # NAME COMMAND...: its wall time in seconds to NAME
     to=$dir/$1; shift
+    rm -f "$dir/out"                    # freeing an old file of up to four times the size is not it
     /usr/bin/env time -f '%e %M' -o "$dir/time" "$@" || exit 1
     awk '{print $1}' "$dir/time" >>"$to"; awk '{print $2}' "$dir/time" >>"$dir/kb"
 }

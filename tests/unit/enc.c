@@ -354,7 +354,8 @@ static void long_pieces(void)
     uint32_t *out = xreallocarray(NULL, N, sizeof *out);
     WalkRoom room = {0};
     PieceRoom heap = {0};
-    int wrong = 0;
+    int wrong = 0, texts = 0;
+    TokEnc *e = tokenc_new(t);
     walk_can(m);
     for (int kind = 0; kind < 3; kind++) {
         for (size_t i = 0; i < N; i++)
@@ -363,8 +364,17 @@ static void long_pieces(void)
         tok_piece(t, &heap, s, N, &want);
         wrong += !same(out, enc_walk(m, &room, s, N, out), &want);
         ids_free(&want);
+        for (size_t n = 600; n <= N; n *= 5) {          /* an encoder changes from one to the other */
+            Ids got = {0};
+            tok_piece(t, &heap, s, n, &want);
+            tok_encode(e, s, n, &got);
+            texts += !same(got.id, got.n, &want);
+            ids_free(&want), ids_free(&got);
+        }
     }
     ok(!wrong, "pieces of 3 MB: walk and heap agree");
+    ok(!texts, "of 600 bytes to 2 MB: an encoder's choice of them (%d wrong)", texts);
+    tokenc_free(e);
     free(s), free(out), free(room.dead), free(room.seen), piece_free(&heap);
     encmodel_free(m), tok_free(t);
 }
