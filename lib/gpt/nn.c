@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/err.h"
+#include "ops/fp8.h"
 
 /* In a fwd or bwd: value and gradient of input i. */
 #define IN(i) tape_val(t, r->in[i])
@@ -40,10 +41,33 @@ Var *nn_embed(Tape *t, Var *w, const int *idx, int N, int C)
 
 /* ---- linear maps ----------------------------------------------------------- */
 
+/* In eight-bit floats only while recording: evaluation and sampling are not to have their noise. */
+static int in_fp8(const Tape *t, int C, int M)
+{
+    return t->on && O->linear8 && fp8_fits(C, M);
+}
+
+static void map(Tape *t, Act *y, const Act *x, const Act *w, int N, int C, int M, int beta)
+{
+    if (in_fp8(t, C, M)) O->linear8(y, x, w, N, C, M, beta);
+    else O->linear(y, x, w, N, C, M, beta);
+}
+
+static void map_back(Tape *t, Act *dx, real *dw, const Act *dy, const Act *x, const Act *w, int N,
+                     int C, int M, int beta)
+{
+    if (in_fp8(t, C, M)) {
+        O->linear8_bwd(dx, dw, dy, x, w, N, C, M, beta);
+        return;
+    }
+    O->linear_dx(dx, dy, w, N, C, M, beta);
+    if (dw) O->linear_dw(dw, dy, x, N, C, M);
+}
+
 static void linear_f(Tape *t, Rec *r)
 {
     const Act *x = IN(0);
-    O->linear(tape_out(t, r), x, IN(1), r->d[0], r->d[1], r->d[2], 0);
+    map(t, tape_out(t, r), x, IN(1), r->d[0], r->d[1], r->d[2], 0);
 }
 
 static void linear_b(Tape *t, Rec *r)
@@ -52,9 +76,7 @@ static void linear_b(Tape *t, Rec *r)
     Var *x = r->in[0], *w = r->in[1];
     int beta;
     Act *dx = tape_grad_to(t, x, &beta);
-    O->linear_dx(dx, r->out->g, w->v, N, C, M, beta);
-    if (w->dw)
-        O->linear_dw(w->dw, r->out->g, tape_val(t, x), N, C, M);
+    map_back(t, dx, w->dw, r->out->g, w->dw ? tape_val(t, x) : NULL, w->v, N, C, M, beta);
 }
 
 static Rec *linear(Tape *t, Var *x, Var *w, int N, int C, int M, void (*fwd)(Tape *, Rec *),
@@ -74,7 +96,7 @@ static Var *plain_linear(Tape *t, Var *x, Var *w, int N, int C, int M)
 static void linear_add_f(Tape *t, Rec *r)
 {
     const Act *x = IN(0);
-    O->linear(tape_over(t, r, 2), x, IN(1), r->d[0], r->d[1], r->d[2], 1);
+    map(t, tape_over(t, r, 2), x, IN(1), r->d[0], r->d[1], r->d[2], 1);
 }
 
 static void linear_add_b(Tape *t, Rec *r)
@@ -456,12 +478,8 @@ void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt
     for (int i = 0; i < N; i += chunk) {
         int n = N - i < chunk ? N - i : chunk;
         const Act *xi = act_at(O, h, (int64_t)i * C);
-        O->linear(z, xi, w->v, n, C, Vp, 0);
+        map(t, z, xi, w->v, n, C, Vp, 0);
         O->xent(loss + i, z, tgt + i, wt ? wt + i : NULL, n, V, Vp, (real)cap, (real)scale);
-        if (!dx)
-            continue;
-        O->linear_dx(act_at(O, dx, (int64_t)i * C), z, w->v, n, C, Vp, beta);
-        if (w->dw)
-            O->linear_dw(w->dw, z, xi, n, C, Vp);
+        if (dx) map_back(t, act_at(O, dx, (int64_t)i * C), w->dw, z, xi, w->v, n, C, Vp, beta);
     }
 }

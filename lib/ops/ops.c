@@ -62,6 +62,8 @@ static void set_threads(int threads)
 
 static const Ops *open_cpu(const char *dtype, int threads)
 {
+    if (strcmp(dtype, "fp8") == 0)
+        die("--dtype fp8: not on the CPU: it needs a CUDA device of compute capability 8.9 or more");
     set_threads(threads);
     int i = cpu_pick(tiers, sizeof tiers / sizeof *tiers);
     int bf16 = strcmp(dtype, "auto") == 0 ? tables[i].bf16 : strcmp(dtype, "bf16") == 0;
@@ -85,14 +87,22 @@ void ops_begin(char **argv)
 const Ops *ops_cpu(int threads) { return open_cpu("fp32", threads); }
 
 #if defined HAVE_CUDA && !defined REAL_F64
-const Ops *cuda_ops_fp32(void), *cuda_ops_bf16(void);
+const Ops *cuda_ops_fp32(void), *cuda_ops_bf16(void), *cuda_ops_fp8(void);
 int cuda_devices(const char **why);
+int cuda_capability(void);
 void cuda_start(int device);
 
 static const Ops *open_cuda(int device, const char *dtype, int threads)
 {
     set_threads(threads);               /* of what the host does */
     cuda_start(device);
+    if (strcmp(dtype, "fp8") == 0) {
+        const int has = cuda_capability();
+        if (has < 89)
+            die("--dtype fp8: cuda:%d has compute capability %d.%d: 8.9 or more is needed (Ada, Hopper, "
+                "Blackwell)", device, has / 10, has % 10);
+        return cuda_ops_fp8();
+    }
     return strcmp(dtype, "fp32") ? cuda_ops_bf16() : cuda_ops_fp32();
 }
 static int is_cuda_here(void) { return cuda_devices(NULL) > 0; }
@@ -120,8 +130,9 @@ static const Ops *must_cuda(const char *name, long device, const char *dtype, in
 
 const Ops *ops_open(const char *device, const char *dtype, int threads)
 {
-    if (strcmp(dtype, "auto") != 0 && strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
-        die_usage("--dtype: '%s' is none of auto, fp32, bf16", dtype);
+    if (strcmp(dtype, "auto") && strcmp(dtype, "fp32") && strcmp(dtype, "bf16") &&
+        strcmp(dtype, "fp8"))
+        die_usage("--dtype: '%s' is none of auto, fp32, bf16, fp8", dtype);
     if (strcmp(device, "cpu") == 0) return open_cpu(dtype, threads);
     if (strcmp(device, "auto") == 0)
         return is_cuda_here() ? open_cuda(0, dtype, threads) : open_cpu(dtype, threads);

@@ -60,6 +60,11 @@ typedef struct Ops {
     void (*linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
     void (*linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta);
     void (*linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
+    /* the same in eight-bit floats (fp8.h), for passes that record; NULL but with --dtype fp8. C and O
+     * as fp8_fits() wants them, arrays aligned to 16 bytes; dx and dw, NULL: not wanted, at once. */
+    void (*linear8)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
+    void (*linear8_bwd)(Act *dx, real *dw, const Act *dy, const Act *x, const Act *w, int N, int C,
+                        int O, int beta);
 
     /* ---- embedding: y[n] = w[idx[n]], w [V,C]. Backward in a fixed order. idx in range. */
     void (*embed)(Act *y, const Act *w, const int *idx, int N, int C);
@@ -208,7 +213,8 @@ typedef struct Ops {
 void ops_begin(char **argv);
 
 /* device: "auto", "cpu", "cuda", "cuda:N" (auto falls back; an explicit one that is missing dies);
- * dtype: "fp32", "bf16", "auto" (bf16 where the processor multiplies it, else fp32).
+ * dtype: "fp32", "bf16", "auto" (bf16 where the processor multiplies it, else fp32), "fp8" (linear8;
+ * all else as with bf16; only on CUDA devices of compute capability 8.9 or more).
  * threads <= 0: all there are; at most 64, or as many as there are processors. On the CPU, the
  * best tier for this processor; PIPEGPT_CPU=base|avx2|avx512|avx512_bf16 allows none above it. */
 const Ops *ops_open(const char *device, const char *dtype, int threads);

@@ -2,7 +2,7 @@
  *
  * A block is filled with NaN (0xff) and followed by a gap of the same; what is read past the end is
  * NaN, and what is written there is found by cuemu_damaged(). A freed block serves the next of its
- * size. CUEMU_MEMORY: bytes of the device. With CUEMU_PROTECT in the environment, or after cuemu_protect(1), the arena is out of reach except inside kernels, copies
+ * size. CUEMU_MEMORY: bytes of the device. CUEMU_CAPABILITY: 80, or what it is to be. With CUEMU_PROTECT in the environment, or after cuemu_protect(1), the arena is out of reach except inside kernels, copies
  * and products, and kernels take no pointers from outside it. */
 #include "cuemu.h"
 #include <map>
@@ -104,7 +104,11 @@ cudaError_t cudaSetDevice(int device)
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int)
 {
-    *value = a == cudaDevAttrMultiProcessorCount ? 4 : a == cudaDevAttrComputeCapabilityMajor ? 8 : 0;
+    const char *s = getenv("CUEMU_CAPABILITY");
+    const int capability = s ? atoi(s) : 80;
+    *value = a == cudaDevAttrMultiProcessorCount        ? 4
+             : a == cudaDevAttrComputeCapabilityMajor ? capability / 10
+                                                      : capability % 10;
     return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute, int value)

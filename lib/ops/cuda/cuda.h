@@ -29,10 +29,11 @@ extern "C" {
 
 /* mem.c. scratch: kept for reuse, one block per slot, grown when more is asked for; what it held is
  * lost then. Not zeroed. A slot belongs to one file, SLOT_PARTS to whoever sums partials. */
-enum { SLOT_PARTS, SLOT_OP, SLOT_SORT, SLOT_ATTN, SLOT_GEMM, SLOT_COUNT };
+enum { SLOT_PARTS, SLOT_OP, SLOT_SORT, SLOT_ATTN, SLOT_GEMM, SLOT_FP8, SLOT_COUNT };
 void *cuda_scratch(int slot, size_t bytes);
 extern cudaStream_t cuda_stream;
 int cuda_sm_count(void);
+int cuda_capability(void);               /* 89: 8.9 */
 int cuda_devices(const char **why);     /* how many there are; if none, why */
 void cuda_start(int device);            /* dies if it cannot be used */
 void cuda_check(cudaError_t e, const char *what);
@@ -54,6 +55,7 @@ void cuda_graph_free(void *graph);
 
 /* table.c */
 const Ops *CU(ops)(void);
+const Ops *cuda_ops_fp8(void);          /* bf16, but for linear maps while training */
 
 /* the operations, by file */
 void CU(cast)(Act *y, const real *x, int64_t n);
@@ -62,6 +64,10 @@ void CU(uncast)(real *y, const Act *x, int64_t n);
 void CU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
 void CU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta);
 void CU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
+
+void cuda_linear8(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta);
+void cuda_linear8_bwd(Act *dx, real *dw, const Act *dy, const Act *x, const Act *w, int N, int C,
+                      int O, int beta);
 
 void CU(embed)(Act *y, const Act *w, const int *idx, int N, int C);
 void CU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V);

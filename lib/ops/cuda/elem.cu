@@ -1,5 +1,6 @@
 /* elem.cu -- operations element by element: cast, add, dropout, relu2, swiglu, mix. */
 #include "ops/cuda/cu.h"
+#include "ops/cuda/fp8.h"
 #include "ops/cuda/sum.h"
 
 enum { THREADS = 256 };
@@ -35,6 +36,7 @@ template <int V> static __global__ void uncast(real *y, const Act *x, int64_t n)
 }
 void CU(cast)(Act *y, const real *x, int64_t n)
 {
+    cuda_fp8_forget(y, (size_t)n * sizeof *y);
     RUN(cu_wide(y, n) && cu_wide(x, n), n, cast, y, x, n);
 }
 void CU(uncast)(real *y, const Act *x, int64_t n)

@@ -64,7 +64,7 @@ static void load_library(void)
 /* ---- plans ---- */
 
 typedef struct Key {
-    int m, n, k, ta, tb, batch, bf16_in, bf16_out, add, align_a, align_b, align_y;
+    int m, n, k, ta, tb, batch, num_a, num_b, num_y, fast, add, align_a, align_b, align_d, align_y;
 } Key;
 enum { KEY_INTS = sizeof(Key) / sizeof(int) };
 typedef struct Plan {
@@ -83,15 +83,18 @@ static int alignment(const void *p)
 }
 static Key key_of(const CudaGemm *g)
 {
-    return (Key){ g->m, g->n, g->k, g->ta, g->tb, g->batch, g->bf16_in, g->bf16_out, g->beta != 0,
-                  alignment(g->a), alignment(g->b), alignment(g->y) };
+    return (Key){ g->m, g->n, g->k, g->ta, g->tb, g->batch, g->num_a, g->num_b, g->num_y, g->fast,
+                  g->beta != 0, alignment(g->a), alignment(g->b),
+                  alignment(g->beta != 0 ? g->d : g->y), alignment(g->y) };
 }
-static cublasLtMatrixLayout_t layout(int bf16, int rows, int cols, int batch)
+static const cudaDataType type[] = { [NUM_F32] = CUDA_R_32F, [NUM_BF16] = CUDA_R_16BF,
+                                     [NUM_E4M3] = CUDA_R_8F_E4M3, [NUM_E5M2] = CUDA_R_8F_E5M2 };
+static cublasLtMatrixLayout_t layout(int num, int rows, int cols, int batch)
 {
     cublasLtMatrixLayout_t l;
     int64_t stride = (int64_t)rows * cols;
     int32_t count = batch;
-    LT(MatrixLayoutCreate, &l, bf16 ? CUDA_R_16BF : CUDA_R_32F, (uint64_t)rows, (uint64_t)cols, rows);
+    LT(MatrixLayoutCreate, &l, type[num], (uint64_t)rows, (uint64_t)cols, rows);
     LT(MatrixLayoutSetAttribute, l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
     LT(MatrixLayoutSetAttribute, l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
        sizeof stride);
@@ -100,18 +103,31 @@ static cublasLtMatrixLayout_t layout(int bf16, int rows, int cols, int batch)
 static void describe(Plan *p)
 {
     const Key *k = &p->key;
-    cublasOperation_t ta = k->tb ? CUBLAS_OP_T : CUBLAS_OP_N, tb = k->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t ta = k->tb ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            tb = k->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const int8_t fast = (int8_t)k->fast;
     LT(MatmulDescCreate, &p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     LT(MatmulDescSetAttribute, p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta);
     LT(MatmulDescSetAttribute, p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb);
-    p->a = layout(k->bf16_in, k->tb ? k->k : k->n, k->tb ? k->n : k->k, k->batch);
-    p->b = layout(k->bf16_in, k->ta ? k->m : k->k, k->ta ? k->k : k->m, k->batch);
-    p->y = layout(k->bf16_out, k->n, k->m, k->batch);
+    LT(MatmulDescSetAttribute, p->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+    p->a = layout(k->num_b, k->tb ? k->k : k->n, k->tb ? k->n : k->k, k->batch);
+    p->b = layout(k->num_a, k->ta ? k->m : k->k, k->ta ? k->k : k->m, k->batch);
+    p->y = layout(k->num_y, k->n, k->m, k->batch);
+}
+/* where the scales of eight-bit numbers are: part of a call, not of the plan */
+static void point(const Plan *p, const float *scale_a, const float *scale_b)
+{
+    if (p->key.num_a < NUM_E4M3) return;
+    LT(MatmulDescSetAttribute, p->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &scale_b,
+       sizeof scale_b);
+    LT(MatmulDescSetAttribute, p->desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &scale_a,
+       sizeof scale_a);
 }
 static cublasStatus_t multiply(const Plan *p, const cublasLtMatmulAlgo_t *algo, const CudaGemm *g,
                                void *y)
 {
     void *work = cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK);
+    point(p, g->scale_a, g->scale_b);
     return lt.Matmul(handle, p->desc, &g->alpha, g->b, p->a, g->a, p->b, &g->beta,
                      g->beta != 0 ? g->d : y, p->y, y, p->y, algo, work, CUDA_GEMM_WORK, cuda_stream);
 }
@@ -133,9 +149,14 @@ static char *line_head(void)
     cuda_check(cudaGetDevice(&device), "cudaGetDevice");
     cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
     cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "device");
-    return xasprintf("1 cublasLt %zu sm %d%d x %d:", lt.GetVersion(), major, minor, cuda_sm_count());
+    return xasprintf("2 cublasLt %zu sm %d%d x %d:", lt.GetVersion(), major, minor, cuda_sm_count());
 }
 static int hex(int c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int sound(const Key *k)
+{
+    return k->m > 0 && k->n > 0 && k->k > 0 && k->batch > 0 && k->num_a <= NUM_E5M2 &&
+           k->num_b <= NUM_E5M2 && k->num_y <= NUM_BF16 && k->ta <= 1 && k->tb <= 1 && k->fast <= 1;
+}
 /* " KEY... HEX" */
 static int parse(const char *s, Key *k, cublasLtMatmulAlgo_t *algo)
 {
@@ -148,7 +169,7 @@ static int parse(const char *s, Key *k, cublasLtMatmulAlgo_t *algo)
         v[i] = (int)x;
         s = end;
     }
-    if (*s++ != ' ') return 0;
+    if (!sound(k) || *s++ != ' ') return 0;
     unsigned char *to = (unsigned char *)algo;
     for (size_t i = 0; i < sizeof *algo; i++, s += 2) {
         int a = hex(s[0]), b = a < 0 ? -1 : hex(s[1]);
@@ -178,6 +199,7 @@ static void read_plans(void)
         Plan *p = plan_new(&k);
         cublasLtMatmulHeuristicResult_t r;
         describe(p);
+        point(p, cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK), cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK));
         p->algo = algo;
         if (lt.MatmulAlgoCheck(handle, p->desc, p->a, p->b, p->y, p->y, &algo, &r) !=
                 CUBLAS_STATUS_SUCCESS || r.workspaceSize > CUDA_GEMM_WORK)
@@ -222,7 +244,8 @@ static int propose(const Plan *p, cublasLtMatmulHeuristicResult_t *r)
 {
     cublasLtMatmulPreference_t pref;
     const uint32_t reduce = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, a = (uint32_t)p->key.align_b,
-                   b = (uint32_t)p->key.align_a, y = (uint32_t)p->key.align_y;
+                   b = (uint32_t)p->key.align_a, d = (uint32_t)p->key.align_d,
+                   y = (uint32_t)p->key.align_y;
     const size_t work = CUDA_GEMM_WORK;
     int n = 0;
     LT(MatmulPreferenceCreate, &pref);
@@ -231,7 +254,7 @@ static int propose(const Plan *p, cublasLtMatmulHeuristicResult_t *r)
     SET(REDUCTION_SCHEME_MASK, reduce);
     SET(MIN_ALIGNMENT_A_BYTES, a);
     SET(MIN_ALIGNMENT_B_BYTES, b);
-    SET(MIN_ALIGNMENT_C_BYTES, y);
+    SET(MIN_ALIGNMENT_C_BYTES, d);
     SET(MIN_ALIGNMENT_D_BYTES, y);
 #undef SET
     cublasStatus_t s = lt.MatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->y, p->y, pref, TRIES,
@@ -239,8 +262,9 @@ static int propose(const Plan *p, cublasLtMatmulHeuristicResult_t *r)
     LT(MatmulPreferenceDestroy, pref);
     const Key *k = &p->key;
     if (s != CUBLAS_STATUS_SUCCESS || n < 1)
-        die("CUDA: cublasLt has no way to multiply %d x %d by %d x %d (status %d)", k->m, k->k, k->k,
-            k->n, (int)s);
+        die("CUDA: cublasLt has no way to multiply %d x %d by %d x %d of %s (status %d)", k->m, k->k,
+            k->k, k->n, k->num_a >= NUM_E4M3 ? "fp8" : k->num_a == NUM_BF16 ? "bf16" : "fp32",
+            (int)s);
     return n;
 }
 /* milliseconds of the fastest of REPEAT, after one to warm up; a very long time if it fails */
@@ -262,7 +286,7 @@ static float time_of(const Plan *p, const cublasLtMatmulAlgo_t *algo, const Cuda
 /* Into y itself if its old values do not count, else into memory that is given back. */
 static int fastest(const Plan *p, const CudaGemm *g, const cublasLtMatmulHeuristicResult_t *r, int n)
 {
-    const size_t bytes = (size_t)g->batch * (size_t)g->m * (size_t)g->n * (g->bf16_out ? 2 : 4);
+    const size_t bytes = (size_t)g->batch * (size_t)g->m * (size_t)g->n * (g->num_y == NUM_BF16 ? 2 : 4);
     void *y = g->y;
     int best = 0;
     float least = 1e30f;
@@ -287,6 +311,7 @@ static Plan *choose(const CudaGemm *g, const Key *k)
     cublasLtMatmulHeuristicResult_t r[TRIES];
     Plan *p = plan_new(k);
     describe(p);
+    point(p, g->scale_a, g->scale_b);
     int n = propose(p, r), large = (double)g->m * g->n * g->k * g->batch >= 1 << 24;
     p->algo = r[large ? fastest(p, g, r, n) : 0].algo;
     if (large) keep_plan(p);

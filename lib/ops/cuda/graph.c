@@ -3,6 +3,7 @@
  * too: a graph is stale once scratch has grown. Where the runtime cannot note something down there is
  * no graph, and the caller goes on without. */
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/fp8.h"
 #include "base/err.h"
 #include <stdlib.h>
 
@@ -10,12 +11,14 @@ typedef struct Graph { cudaGraphExec_t exec; int64_t scratch; } Graph;
 
 void cuda_graph_begin(void)
 {
+    cuda_fp8_forget(NULL, 0);
     cuda_check(cudaStreamBeginCapture(cuda_stream, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
 }
 void *cuda_graph_end(void)
 {
     cudaGraph_t g = NULL;
+    cuda_fp8_forget(NULL, 0);                   /* it was not done */
     Graph *made = xcalloc(1, sizeof *made);
     cudaError_t e = cudaStreamEndCapture(cuda_stream, &g);
     if (e == cudaSuccess) e = cudaGraphInstantiate(&made->exec, g, 0);
@@ -31,6 +34,7 @@ int cuda_graph_run(void *graph)
 {
     const Graph *g = graph;
     if (g->scratch != cuda_scratch_grown()) return 0;
+    cuda_fp8_forget(NULL, 0);                   /* it may write weights */
     cuda_check(cudaGraphLaunch(g->exec, cuda_stream), "cudaGraphLaunch");
     return 1;
 }

@@ -3,11 +3,12 @@
  * Memory comes from the device's stream-ordered pool: allocating and freeing wait for nothing. put
  * returns when the host's array may change; get and sync wait for all that was asked for before. */
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/fp8.h"
 #include "ops/cuda/sort.h"
 #include "base/err.h"
 
 cudaStream_t cuda_stream;
-static int sm_count;
+static int sm_count, capability;
 
 void cuda_check(cudaError_t e, const char *what)
 {
@@ -29,11 +30,13 @@ void cuda_start(int device)
     CHECK(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, device));
     CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    capability = 10 * major + minor;
     if (major < 8)
         die("cuda:%d has compute capability %d.%d: at least 8.0 is needed", device, major, minor);
     if (!cuda_stream) CHECK(cudaStreamCreateWithFlags(&cuda_stream, cudaStreamNonBlocking));
 }
 int cuda_sm_count(void) { return sm_count; }
+int cuda_capability(void) { return capability; }
 
 /* More dynamic shared memory than 48 KiB must be asked for. */
 void cuda_before(const void *kernel, size_t smem)
@@ -62,25 +65,32 @@ void *cuda_alloc(size_t bytes)
     cuda_zero(p, bytes);
     return p;
 }
-void cuda_free(void *p, size_t bytes)
+/* what was derived from there is not any more */
+static void changed(const void *p, size_t bytes)
 {
     cuda_sort_forget(p, bytes);
+    if (p) cuda_fp8_forget(p, bytes);
+}
+void cuda_free(void *p, size_t bytes)
+{
+    changed(p, bytes);
+    cuda_fp8_free(p, bytes);
     if (p) CHECK(cudaFreeAsync(p, cuda_stream));
 }
 void cuda_zero(void *p, size_t bytes)
 {
-    cuda_sort_forget(p, bytes);
+    changed(p, bytes);
     if (bytes) CHECK(cudaMemsetAsync(p, 0, bytes, cuda_stream));
 }
 void cuda_copy(void *to, const void *from, size_t bytes)
 {
-    cuda_sort_forget(to, bytes);
+    changed(to, bytes);
     if (bytes) CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda_stream));
 }
 /* from pageable memory, which the runtime copies before it returns */
 void cuda_put(void *dev, const void *host, size_t bytes)
 {
-    cuda_sort_forget(dev, bytes);
+    changed(dev, bytes);
     if (bytes) CHECK(cudaMemcpyAsync(dev, host, bytes, cudaMemcpyHostToDevice, cuda_stream));
 }
 void cuda_get(void *host, const void *dev, size_t bytes)

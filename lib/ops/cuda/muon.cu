@@ -4,7 +4,7 @@
 #include "ops/cuda/cu.h"
 #include "ops/cuda/gemm.h"
 
-enum { THREADS = 256, BF16 = sizeof(Act) == 2 };
+enum { THREADS = 256 };
 
 static const float polar[5][3] = {      /* Amsel et al. 2025, arXiv 2505.16932 */
     { 8.156554524902461f, -22.48329292557795f, 15.878769915207462f },
@@ -81,6 +81,18 @@ static __global__ void scale_rows(Act *x, const real *g, const real *by, int64_t
          i += (int64_t)gridDim.x * THREADS)
         aput(x + i, g[i] * by[i / K]);
 }
+/* y = alpha op(a) op(b) + beta d, count of them */
+static void multiply(Act *y, const Act *d, const Act *a, const Act *b, int m, int n, int k, int ta,
+                     int tb, int count, float alpha, float beta)
+{
+    const CudaNum num = sizeof(Act) == 2 ? NUM_BF16 : NUM_F32;
+    CudaGemm g = {};
+    g.y = y, g.d = d, g.a = a, g.b = b;
+    g.m = m, g.n = n, g.k = k, g.ta = ta, g.tb = tb, g.batch = count;
+    g.num_a = g.num_b = g.num_y = num;
+    g.alpha = alpha, g.beta = beta;
+    cuda_gemm(&g);
+}
 /* Step 4. X alternates between x and y; returns where it ends. */
 static Act *orthogonal(const Work *w, int count, int R, int K)
 {
@@ -88,14 +100,9 @@ static Act *orthogonal(const Work *w, int count, int R, int K)
     Act *x = w->x, *y = w->y;
     for (int i = 0; i < 5; i++) {
         const float p = polar[i][0], q = polar[i][1], s = polar[i][2];
-        const CudaGemm a = { w->a, NULL, x, x, n, n, tall ? R : K, tall, !tall, count, BF16, BF16,
-                             1, 0 },
-                       b = { w->b, w->a, w->a, w->a, n, n, n, 0, 0, count, BF16, BF16, s, q },
-                       c = { y, x, tall ? x : w->b, tall ? w->b : x, R, K, n, 0, 0, count, BF16,
-                             BF16, 1, p };
-        cuda_gemm(&a);
-        cuda_gemm(&b);
-        cuda_gemm(&c);
+        multiply(w->a, NULL, x, x, n, n, tall ? R : K, tall, !tall, count, 1, 0);
+        multiply(w->b, w->a, w->a, w->a, n, n, n, 0, 0, count, s, q);
+        multiply(y, x, tall ? x : w->b, tall ? w->b : x, R, K, n, 0, 0, count, 1, p);
         Act *t = x;
         x = y;
         y = t;

@@ -39,3 +39,14 @@ const Ops *CU(ops)(void)
     };
     return &table;
 }
+#ifdef ACT_BF16
+const Ops *cuda_ops_fp8(void)
+{
+    static Ops table;
+    table = *CU(ops)();
+    table.dtype = "fp8";
+    table.linear8 = cuda_linear8;
+    table.linear8_bwd = cuda_linear8_bwd;
+    return &table;
+}
+#endif
