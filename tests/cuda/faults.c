@@ -5,6 +5,7 @@
 #include "../ops/harness.h"
 
 #ifndef ON_DEVICE
+void faulty_fp8(int fault, uint8_t *q, uint8_t *t, float *scale, const void *x, int N, int C, int e5m2);
 void faulty_experts(int fault, Act *y, const Act *x, const Act *w, const int *off, int n, int E, int C,
                     int O);
 
@@ -20,8 +21,33 @@ static void *product(const Ops *o, int fault, const real *x, const real *w, cons
     dev_end(o);
     return host;
 }
+/* fp8.cu: no barrier in the maximum, none before a tile is read transposed */
+static void eight_bits(void)
+{
+    enum { M = 200, K = 144, P = 208 };
+    uint16_t *x = random_elems(true, M * K, -1, 1);
+    bool as_right[3] = { true, true, true };
+    char *right = NULL;
+    for (int fault = 0; fault <= 2; fault++)
+        for (int i = 1; i <= VARIANTS; i++) {
+            const Ops *o = tier_ops("cuda", i);
+            uint8_t *t = dev(o, NULL, P * K + 2 * sizeof(float));
+            faulty_fp8(fault, NULL, t, (float *)(void *)(t + P * K), dev(o, x, 2 * M * K), M, K, 0);
+            char *got = dev_get(o, t, P * K + 2 * sizeof(float));
+            dev_end(o);
+            if (!right) right = got;
+            else if (memcmp(got, right, P * K + 2 * sizeof(float)) != 0) as_right[fault] = false;
+            if (got != right) free(got);
+        }
+    ok(as_right[0] && !as_right[1] && !as_right[2],
+       "fp8: no fault, no barrier in the maximum, none before a tile is read: seen");
+    free(right), free(x);
+}
 int main(void)
 {
+    bf16 = true;
+    eight_bits();
+    bf16 = false;
     static const char *const names[] = { "no fault", "no barrier once a slice is there",
                                          "no barrier before the next slice" };
     const int off[E + 1] = { 0, 30, N };

@@ -136,6 +136,7 @@ static void check_open(void)
     ok(fails(2, "--device", "gpu", "auto", NULL) && fails(2, "--device", "", "auto", NULL),
        "an unknown device");
     ok(fails(2, "--dtype", "cpu", "fp16", NULL), "an unknown dtype");
+    ok(fails(1, "not on the CPU", "cpu", "fp8", NULL), "fp8 needs a GPU");
     ok(fails(1, "PIPEGPT_CPU=sse9", "cpu", "auto", "sse9"), "an unknown tier");
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
         if (!cpu_runs(tiers[i])) {
