@@ -1,10 +1,11 @@
 /* jsonl.c -- see jsonl.h.
  *
- * Strings are copied to the output while they are searched, 32 bytes at a time, for the bytes that
- * need a look: quote, backslash, control characters, not ASCII. Strings that are not the text go
+ * Strings are copied to the output while they are searched, 32 or 64 bytes at a time, for the bytes
+ * that need a look: quote, backslash, control characters, not ASCII. Strings that are not the text go
  * there too and are taken back. Nothing here says what is wrong: on anything unusual it gives
  * up. */
 #include "text/jsonl.h"
+#include "text/jsonl_int.h"
 #include "base/cpu.h"
 #include "base/json.h"
 #include "text/utf8.h"
@@ -28,11 +29,7 @@ typedef struct Scan {
 
 /* ---- strings ---------------------------------------------------------------- */
 
-/* Copies p.. to o.. up to the first byte that needs a look, or past `end` if none does (it reads
- * and writes up to 32 bytes too much); returns where that is. */
-typedef const char *Plain(char *o, const char *p, const char *end);
-
-static const char *plain_base(char *o, const char *p, const char *end)
+Copied jsonl_copy_base(char *o, const char *p, const char *end)
 {
     const uint64_t one = 0x0101010101010101u, top = one << 7;
     for (; p < end; p += 8, o += 8) {
@@ -48,12 +45,12 @@ static const char *plain_base(char *o, const char *p, const char *end)
         if (c == '"' || c == '\\' || c < 32 || c >= 128) break;
         *o++ = *p;
     }
-    return p;
+    return (Copied){ o, p };
 }
 
 #ifdef __x86_64__
 __attribute__((target("avx2")))
-static const char *plain_avx2(char *o, const char *p, const char *end)
+Copied jsonl_copy_avx2(char *o, const char *p, const char *end)
 {
     const __m256i quote = _mm256_set1_epi8('"'), back = _mm256_set1_epi8('\\'),
                   low = _mm256_set1_epi8(32);
@@ -63,19 +60,31 @@ static const char *plain_avx2(char *o, const char *p, const char *end)
         __m256i bad = _mm256_or_si256(_mm256_cmpgt_epi8(low, x),    /* signed: not ASCII as well */
                       _mm256_or_si256(_mm256_cmpeq_epi8(x, quote), _mm256_cmpeq_epi8(x, back)));
         uint32_t m = (uint32_t)_mm256_movemask_epi8(bad);
-        if (m) return p + __builtin_ctz(m);
+        if (m) return (Copied){ o + __builtin_ctz(m), p + __builtin_ctz(m) };
     }
-    return p;
+    return (Copied){ o, p };
 }
 #endif
 
-static Plain *plain = plain_base;
+JsonlCopy *jsonl_copy = jsonl_copy_base;
 
-__attribute__((constructor))            /* before there are threads */
-static void plain_pick(void)
+bool jsonl_copy_runs(JsonlCopy *copy)
 {
 #ifdef __x86_64__
-    if (cpu_allows("avx2")) plain = plain_avx2;
+    if (copy == jsonl_copy_avx2) return cpu_allows("avx2");
+    if (copy == jsonl_copy_avx512)
+        return cpu_allows("avx512") && __builtin_cpu_supports("avx512vbmi") &&
+               __builtin_cpu_supports("avx512vbmi2");
+#endif
+    return copy == jsonl_copy_base;
+}
+
+__attribute__((constructor))            /* before there are threads */
+static void copy_pick(void)
+{
+#ifdef __x86_64__
+    if (jsonl_copy_runs(jsonl_copy_avx2)) jsonl_copy = jsonl_copy_avx2;
+    if (jsonl_copy_runs(jsonl_copy_avx512)) jsonl_copy = jsonl_copy_avx512;
 #endif
 }
 
@@ -143,23 +152,20 @@ static bool wide(Scan *j)
     return true;
 }
 
-/* p is at the opening quote. *escapes: were there any? */
-static bool string(Scan *j, bool *escapes)
+/* p is at the opening quote. What has escapes becomes shorter. */
+static bool string(Scan *j)
 {
-    *escapes = false;
     j->p++;
     for (;;) {
-        const char *q = plain(j->o, j->p, j->end);
-        if (q >= j->end) return false;
-        j->o += q - j->p;
-        j->p = q;
-        unsigned char c = (unsigned char)*q;
+        Copied to = jsonl_copy(j->o, j->p, j->end);
+        j->o = to.o, j->p = to.p;
+        if (j->p >= j->end) return false;
+        unsigned char c = (unsigned char)*j->p;
         if (c == '"') break;
         if (c >= 128) {
             if (!wide(j)) return false;
         } else if (c == '\\') {
             j->p++;
-            *escapes = true;
             if (!escape(j)) return false;
         } else {
             return false;               /* a control character */
@@ -221,7 +227,6 @@ static bool open(Scan *j, bool object)
 
 static bool value(Scan *j)
 {
-    bool escapes;
     blanks(j);
     if (j->p == j->end) return false;
     char *o = j->o;
@@ -229,7 +234,7 @@ static bool value(Scan *j)
     case '{': return open(j, true);
     case '[': return open(j, false);
     case '"':
-        if (!string(j, &escapes)) return false;
+        if (!string(j)) return false;
         j->o = o;
         return true;
     case 'n': return word(j, "null", 4);
@@ -248,14 +253,14 @@ static bool is(const Key *k, const char *s)
 /* A key and its colon; false also if the object has that key already, or many. */
 static bool member(Scan *j)
 {
-    bool escapes;
     int first = j->base[j->depth - 1];
     blanks(j);
     if (j->p == j->end || *j->p != '"') return false;
     Key k = { j->p + 1, 0 };
     char *o = j->o;
-    if (!string(j, &escapes) || escapes) return false;
+    if (!string(j)) return false;
     k.n = (size_t)(j->o - o);
+    if (k.n != (size_t)(j->p - 1 - k.s)) return false;          /* it has an escape */
     j->o = o;
     if (j->keys == KEYS || j->keys - first == FEW) return false;
     for (int i = first; i < j->keys; i++)
@@ -269,13 +274,12 @@ static bool member(Scan *j)
 static bool top_value(Scan *j)
 {
     const Key *k = &j->key[j->keys - 1];
-    bool escapes;
     if (is(k, "messages")) return false;
     if (!is(k, "text")) return value(j);
     blanks(j);
     if (j->p == j->end || *j->p != '"') return false;
     j->text = j->o;
-    if (!string(j, &escapes)) return false;
+    if (!string(j)) return false;
     j->len = (size_t)(j->o - j->text);
     return true;
 }

@@ -1,6 +1,7 @@
 /* jsonl.h against json.h: the same verdict and the same text, on rows made at random and
  * damaged. */
 #include "text/jsonl.h"
+#include "text/jsonl_int.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "tap.h"
@@ -106,6 +107,40 @@ static void random_rows(void)
     buf_free(&b);
 }
 
+/* Strings over many blocks of 64 bytes: escapes and characters across their borders, runs of
+ * backslashes, the least and the greatest characters of a length; in the second half what is no
+ * UTF-8 and no JSON among them. */
+static void long_strings(void)
+{
+    static const char *const good[] = {
+        "\\\\", "\\\\\\\\", "\\\"", "\\n", "\\/\\b\\f\\r\\t", "\\u005c", "\\\\u", "a", "bc", " def ",
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde", "\xc2\x80", "\xdf\xbf",
+        "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80",
+        "\xf4\x8f\xbf\xbf", "\xe4\xb8\xad\xe6\x96\x87\xe5\xad\x97", "\x7f" };
+    static const char *const bad[] = {
+        "\\x", "\\\xc3\xa9", "\\", "\x80", "\xbf\xbf", "\xc0\x80", "\xc1\xbf", "\xc3", "\xe0\x9f\xbf",
+        "\xed\xa0\x80", "\xe4\xb8", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
+        "\xf0\x90\x80", "\xff", "\n", "\x1f", "\"" };
+    enum { GOOD = sizeof good / sizeof *good, BAD = sizeof bad / sizeof *bad };
+    Buf b = {0};
+    int wrong = 0, missed = 0, damaged = 0;
+    bool text, took;
+    for (int k = 0; k < 60000; k++) {
+        buf_clear(&b);
+        buf_str(&b, "{\"text\":\"");
+        int few = 1 + (int)below(GOOD), at = (int)below(GOOD);  /* some of them, so in long runs */
+        for (uint64_t i = below(60), stop = k < 30000 ? 99 : below(60); i-- > 0; )
+            if (i == stop) buf_str(&b, bad[below(BAD)]);
+            else buf_str(&b, good[(at + (int)below((uint64_t)few)) % GOOD]);
+        buf_str(&b, "\"}");
+        if (k < 30000) wrong += differ(&b, &text, &took), missed += !took;
+        else damaged += differ(&b, &text, &took) || text != took;
+    }
+    ok(!wrong && !missed, "long strings");
+    ok(!damaged, "long strings with something wrong inside");
+    buf_free(&b);
+}
+
 static bool takes(const char *s)
 {
     Buf b = {0};
@@ -163,9 +198,24 @@ static void cases(void)
 
 int main(void)
 {
-    rng_init(&rng, 5, 0);
-    random_rows();
-    cases();
+    static const struct { const char *name; JsonlCopy *copy; } way[] = {
+        { "base", jsonl_copy_base },
+#ifdef __x86_64__
+        { "avx2", jsonl_copy_avx2 }, { "avx512", jsonl_copy_avx512 },
+#endif
+    };
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+        if (!jsonl_copy_runs(way[i].copy)) {
+            skip("not on this processor", "strings copied with %s", way[i].name);
+            continue;
+        }
+        printf("# strings copied with %s\n", way[i].name);
+        jsonl_copy = way[i].copy;
+        rng_init(&rng, 5, 0);
+        random_rows();
+        long_strings();
+        cases();
+    }
     buf_free(&out);
     arena_free(&arena);
     return done();
