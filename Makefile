@@ -13,7 +13,7 @@
 # make bench         measure kernels and steps against this machine's own roof; JSON=1: as JSON Lines
 # make install       PREFIX=/usr/local; DESTDIR is honoured
 #
-# OMP CUDA MPI ZSTD SNAPPY CURL: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
+# OMP CUDA NCCL MPI ZSTD SNAPPY CURL: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
 # CUDA_ARCHS: what nvcc compiles for. 80 (default) also runs on later devices, which then compile it
 #                    anew once; all: 80, 89, 90a, 100 and 120, and what comes after 120.
 
@@ -36,6 +36,7 @@ CC      ?= cc
 CFLAGS  ?= -O2 -g
 OMP     ?= auto
 CUDA    ?= auto
+NCCL    ?= auto
 MPI     ?= auto
 ZSTD    ?= auto
 SNAPPY  ?= auto
@@ -57,24 +58,31 @@ $(error missing: $(missing): try 'make setup', or see "Installing" in README.md)
 endif
 endif
 
+comma := ,
 # $(call want,NAME,command that prints something if it is there)
 want = $(if $(filter 0,$($(1))),,$(or $(shell $(2)),$(if $(filter 1,$($(1))),$(error $(1)=1, but it is not here or cannot be used))))
 have_omp    := $(call want,OMP,echo 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo yes)
 have_zstd   := $(call want,ZSTD,pkg-config --exists libzstd && echo yes)
 have_curl   := $(call want,CURL,pkg-config --exists "libcurl >= 7.85" && echo yes)
 have_snappy := $(call want,SNAPPY,echo 'int main(void){return 0;}' | $(CC) -x c - -lsnappy -o /dev/null 2>/dev/null && echo yes)
-have_mpi    := $(call want,MPI,command -v mpicc)
+# What mpicc (MPICH's, Open MPI's) would add to a command; without it, what pkg-config knows.
+MPIWORDS    := $(if $(filter 0,$(MPI)),,$(shell mpicc -show 2>/dev/null || pkg-config --cflags --libs mpich 2>/dev/null || pkg-config --cflags --libs ompi-c 2>/dev/null))
+MPI_CFLAGS  := $(patsubst -I%,-isystem %,$(filter -I%,$(MPIWORDS)))
+MPI_LIBS    := $(filter -L% -l% -Wl%,$(MPIWORDS))
+have_mpi    := $(call want,MPI,printf '\043include <mpi.h>\nint main(void) { return MPI_Finalize(); }' | $(CC) $(MPI_CFLAGS) -x c - -o /dev/null $(MPI_LIBS) 2>/dev/null && echo yes)
 CUSRC       := $(wildcard lib/ops/cuda/*.cu)
 have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } 2>/dev/null)
 # The tests run CUDA's kernels on the CPU; a C++ compiler is all they need.
 have_cxx    := $(if $(BUILDS_NOTHING),,$(shell echo 'int main() { return 0; }' | $(CXX) -std=c++17 -x c++ - -o /dev/null 2>/dev/null && echo yes))
 
-BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
+BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_mpi), mpi)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
 PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)$(if $(have_curl), libcurl)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
-ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_cuda), -DHAVE_CUDA) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
-LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy))$(if $(have_cuda), -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++) -lm -lpthread
+ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_mpi), -DHAVE_MPI)$(if $(have_cuda), -DHAVE_CUDA) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
+LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy))$(if $(have_cuda), -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++)$(if $(have_mpi), -Wl$(comma)--as-needed $(MPI_LIBS) -Wl$(comma)--no-as-needed) -lm -lpthread
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
+
+$(BUILD)/lib/ops/comm_mpi.o $(BUILD)/f64/lib/ops/comm_mpi.o: ALL_CFLAGS += $(MPI_CFLAGS)
 
 # ---- the library ----------------------------------------------------------
 # lib/ops/cpu is compiled once per tier, chosen at run time, and what sees activations once more with
@@ -115,7 +123,7 @@ LIB64    := $(BUILD)/libgpt64.a
 BIN      := $(TOOLS:%=$(BUILD)/bin/%)
 
 all: $(BIN)
-	@echo "built for: $(BACKENDS)$(if $(have_mpi), (found, not used yet: mpi))$(if $(have_cuda),, (no CUDA: $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc)))"
+	@echo "built for: $(BACKENDS)$(if $(have_cuda),, (no CUDA: $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc)))"
 
 # What objects were made with; they are made again when it changes. What --version says, only opt.o.
 FLAGS    := $(CC) $(ALL_CFLAGS) $(KERNEL) $(LDFLAGS)

@@ -17,19 +17,30 @@ static char *name_row(const Run *r, uint64_t pos)
     return xasprintf("%s row %" PRIu64 " (epoch %" PRIu64 ")", file, in, epoch);
 }
 
-/* The first row of the step whose loss, or else whose gradient alone, is not finite; the number of
- * rows if each is by itself. The gradient is lost. */
+/* The smallest of all ranks' positions. */
+static uint64_t first_of(uint64_t pos)
+{
+    double x = -(double)pos;
+    comm_max(&x, 1);
+    return (uint64_t)-x;
+}
+
+/* The position of the first row of the step whose loss, or else whose gradient alone, is not finite;
+ * the end of the step if each is by itself. The gradient is lost. */
 static uint64_t bad_row(Run *r, uint64_t valid)
 {
-    uint64_t rows = (uint64_t)r->plan.rows, T = (uint64_t)r->plan.T;
-    for (uint64_t i = 0; i < rows * T; i++)
-        if (!isfinite(r->loss[i])) return i / T;
-    for (uint64_t i = 0; i < rows; i++) {
+    uint64_t rows = (uint64_t)r->plan.accum * (uint64_t)r->plan.B, T = (uint64_t)r->plan.T, i = 0;
+    uint64_t none = r->st.pos + (uint64_t)r->plan.rows, bad = none;
+    for (; i < rows * T && isfinite(r->loss[i]); i++) {}
+    if (i < rows * T) bad = ranks_row(r, i / T);
+    bad = first_of(bad);
+    for (i = 0; bad == none && i < rows; i++) {
+        uint64_t pos = ranks_row(r, i);
         model_zero_grad(r->trained);
-        step_batch(r, r->st.pos + i, 1, r->dloss, valid);
-        if (!isfinite(grad_norm(r->trained))) return i;
+        step_batch(r, pos, 1, r->dloss, valid);
+        bad = first_of(isfinite(grad_norm(r->trained)) ? none : pos);
     }
-    return rows;
+    return bad;
 }
 
 /* What is on the disk, for someone who has to go on from there. */
@@ -43,9 +54,9 @@ static char *last_checkpoint(const Run *r)
 void health_bad(Run *r, const char *what, double x, uint64_t valid)
 {
     if (isnan(x)) x = NAN;                      /* no "-nan" */
-    uint64_t i = bad_row(r, valid);
-    char *row = name_row(r, r->st.pos + (i < (uint64_t)r->plan.rows ? i : 0));
-    const char *where = i < (uint64_t)r->plan.rows ? "first in" : "finite row by row; from";
+    uint64_t pos = bad_row(r, valid), end = r->st.pos + (uint64_t)r->plan.rows;
+    char *row = name_row(r, pos < end ? pos : r->st.pos);
+    const char *where = pos < end ? "first in" : "finite row by row; from";
     if (r->st.nonfinite >= opt.skip_nonfinite)
         die("step %" PRId64 ": the %s is %g, %s %s; %s", r->st.step + 1, what, x, where, row,
             last_checkpoint(r));

@@ -38,9 +38,10 @@ void horizon_step(Run *r, const StepLog *s)
     c->measured += s->seconds;
     double enough = PART * opt.hours * 3600;
     int64_t n = r->st.step - c->from_step;
-    if (n < AT_LEAST || c->measured < (enough < LONGEST ? enough : LONGEST)) return;
+    int know = n >= AT_LEAST && c->measured >= (enough < LONGEST ? enough : LONGEST);
+    if (ranks_first(know) == 0) return;                 /* rank 0's clock counts */
     double a_step = c->measured / (double)n;
-    plan_horizon(&r->plan, planned(r, a_step));
+    plan_horizon(&r->plan, (int64_t)ranks_first((double)planned(r, a_step)));
     note(1, "a step takes %.3g s: %" PRId64 " steps fill %g hours; the plan is kept from now on",
          a_step, r->plan.a.steps, opt.hours);
     metrics_plan(r);

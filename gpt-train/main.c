@@ -47,9 +47,11 @@ static void check_init(void)
     free(init);
 }
 
+/* Rank 0 has the lock for all. */
 static void lock_output(void)
 {
-    ckpt_lock(opt.out);
+    if (is_first()) ckpt_lock(opt.out);
+    comm_host()->barrier();
     check_output();
 }
 
@@ -175,9 +177,11 @@ static int row_length(const Data *train, const Config *c)
 
 static void say_work(const Plan *p, uint64_t rows)
 {
-    note(1, "%" PRId64 " tokens a step (%" PRId64 " x %d rows); %" PRIu64
-         " rows of data; %.2g GB of memory", p->a.total_batch, p->accum, p->B, rows,
-         p->mem_total / 1e9);
+    char ranks[32] = "";
+    if (opt.ranks > 1) snprintf(ranks, sizeof ranks, "%d ranks x ", opt.ranks);
+    note(1, "%" PRId64 " tokens a step (%s%" PRId64 " x %d rows); %" PRIu64
+         " rows of data; %.2g GB of memory%s", p->a.total_batch, ranks, p->accum, p->B, rows,
+         p->mem_total / 1e9, opt.ranks > 1 ? " a rank" : "");
     if (p->open)
         note(1, "as many steps as fit into %g hours: planned from the speed of the first ones",
              opt.hours);
@@ -289,6 +293,7 @@ static void open_data(Run *r, const Json *state, const char *file, int T)
     if (opt.doc_mask && r->train->head.bos == UINT32_MAX)
         die("%s: its tokenizer has no <|bos|>, by which --doc-mask finds documents",
             r->train->path[0]);
+    if (!is_first()) return;
     if (opt.verify) data_verify(r->train);
     else data_watch(r->train, 0);
 }
@@ -328,7 +333,7 @@ static void close_run(Run *r)
     if (r->val) bpb_eval_free(&r->eval);
     r->ops->free(r->dx, N * sizeof *r->dx);
     r->ops->free(r->dy, N * sizeof *r->dy);
-    if (r->dloss) r->ops->free(r->dloss, (size_t)r->plan.rows * T * sizeof *r->dloss);
+    if (r->dloss) r->ops->free(r->dloss, (size_t)r->plan.accum * N * sizeof *r->dloss);
     tape_free(&r->tape);
     optim_free(r->o);
     lora_free(r->lora);
@@ -371,6 +376,7 @@ static int train(void)
     char *file = NULL;
     const Json *state = NULL;
     signals_begin();
+    ranks_options();
     check_output();
     check_init();
     if (opt.resume) {
@@ -384,6 +390,7 @@ static int train(void)
         r.saved = r.st.step;
     }
     r.ops = ops_open(opt.device, opt.dtype, opt.threads);
+    r.comm = comm_device(r.ops);
     opt.dtype = r.ops->dtype;
     r.tok = open_tok();
     if (!opt.rl) r.train = data_open(&opt.train);
@@ -395,14 +402,15 @@ static int train(void)
     if (!opt.resume) lock_output();
     r.over = opt.force;
     open_model(&r, state, file);
+    ranks_equal(&r);
     if (opt.rl) rl_begin(&r);
     else run_buffers(&r);
-    mlog_open(&r.log, opt.metrics, opt.resume ? r.st.step : -1);
+    mlog_open(&r.log, is_first() ? opt.metrics : "-", opt.resume ? r.st.step : -1);
     metrics_config(&r);
     int sig = opt.rl ? rl_loop(&r) : run_loop(&r);
     mlog_close(&r.log);
     int bad = r.log.failed || r.failed_saves || (opt.rl && judge_failed(r.rl->judge));
-    if (r.failed_saves)
+    if (r.failed_saves && is_first())
         note(0, "%s: %d saves failed on the way; the checkpoint of step %" PRId64 " is whole",
              opt.out, r.failed_saves, r.saved);
     close_run(&r);
@@ -414,8 +422,14 @@ static int train(void)
 int main(int argc, char **argv)
 {
     ops_begin(argv);
+    comm_begin();
     options_parse(argc, argv);
     lora_option(&keep);
+    if (opt.merge || opt.dry_run || opt.status || opt.export) {
+        if (!is_first()) return 0;
+    } else {
+        ranks_begin();
+    }
     if (opt.merge) {
         check_output();
         lora_merge_run();

@@ -71,7 +71,8 @@ void metrics_step(Run *r, const StepLog *s, const Bpb *val)
     buf_printf(b, ", \"tok_per_s\": %.1f, \"flops_per_s\": %.4g", rate,
                rate * r->plan.a.flops_per_token);
     if (opt.peak_flops > 0)
-        buf_printf(b, ", \"mfu\": %.4f", rate * r->plan.a.flops_per_token / opt.peak_flops);
+        buf_printf(b, ", \"mfu\": %.4f",
+                   rate * r->plan.a.flops_per_token / (opt.peak_flops * opt.ranks));
     buf_printf(b, ", \"seconds\": %.3f, \"dt\": %.6f", clock_seconds(r), s->seconds);
     if (opt.log_rows) add_rows(b, r);
     if (r->st.skipped) buf_printf(b, ", \"skipped_steps\": %" PRId64, r->st.skipped);

@@ -12,7 +12,7 @@ Options opt = {
     .lr_scale = 1, .optimizer = "muon", .lr = 3e-4, .beta1 = 0.9, .beta2 = 0.999, .adam_eps = 1e-8,
     .schedule = "nanochat", .weight_decay = 0.28, .warmup = 40, .warmdown = 0.65, .final_lr = 0.05,
     .device = "auto", .dtype = "auto", .dropout = -1,
-    .norm = "token", .reward_timeout = 60, .temperature = 1, .clip = 0.2, .advantage_eps = 1e-8,
+    .ranks = 1, .norm = "token", .reward_timeout = 60, .temperature = 1, .clip = 0.2, .advantage_eps = 1e-8,
     .examples = 16, .samples = 16, .max_tokens = 256, .top_k = 50, .grpo_epochs = 4,
     .eval_prompts = 400, .eval_samples = 1,
 };
@@ -83,6 +83,8 @@ static const Opt table[] = {
              "stop and save after step N of the run; 0: do not"),
     OPT_FLAG(0, "dry-run", &opt.dry_run,
              "show parameters, memory, work and schedule; train nothing"),
+    OPT_INT(0, "ranks", &opt.ranks, "N", 1, 65536,
+            "with --dry-run: of one of N ranks; a run has as many as mpirun starts"),
     OPT_STR(0, "status", &opt.status, "DIR", "tell of the run in DIR, running or not"),
     OPT_STR(0, "export", &opt.export, "FORMAT",
             "write the model of --init DIR to -o as FORMAT, for other programs; see the manual"),
@@ -354,6 +356,8 @@ void options_parse(int argc, char **argv)
     if (opt.metrics && !*opt.metrics) die_usage("--metrics: an empty name");
     if (opt_given("vocab-size") && (opt.tok || !opt.dry_run))
         die_usage("--vocab-size: only with --dry-run and without a tokenizer");
+    if (opt_given("ranks") && !opt.dry_run)
+        die_usage("--ranks: only with --dry-run; a run has as many as mpirun or srun starts");
     if (opt.dry_run && opt.resume)
         die_usage("--dry-run and --resume: a saved run has its plan already");
     if (opt.dry_run || opt.status) return;

@@ -31,6 +31,7 @@ typedef struct Options {
     double target_flops, ratio, hours;
     int keep, keep_best;                /* checkpoints; flag */
     int B;                              /* 0: automatic */
+    int ranks;                          /* 1, or as many as mpirun has started */
     int64_t total_batch;                /* tokens; 0: automatic */
     /* reinforcement learning */
     const char *rl, *reward, *norm, *log_rollouts;      /* rl NULL: training on rows */

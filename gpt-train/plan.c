@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MICRO_TOKENS 8192       /* B * T chosen: more gains little on a CPU and takes memory */
@@ -61,29 +62,37 @@ static int largest_divisor(int64_t n, int64_t at_most)
     return (int)d;
 }
 
-/* The total batch as given must be whole micro-batches; an automatic one is made so. */
+static void refuse_batch(int64_t total, int64_t T, int64_t micro)
+{
+    char ranks[48] = "";
+    if (opt.ranks > 1) snprintf(ranks, sizeof ranks, " times %d ranks", opt.ranks);
+    if (opt.B)
+        die_usage("--total-batch-size: %" PRId64
+                  " is not a multiple of --device-batch-size %d times T %" PRId64
+                  "%s = %" PRId64 " tokens", total, opt.B, T, ranks, micro);
+    die_usage("--total-batch-size: %" PRId64 " is not a multiple of T%s, %" PRId64 " tokens",
+              total, ranks, micro);
+}
+
+/* The total batch as given must be whole micro-batches of all ranks; an automatic one is made so. A
+ * run that is resumed on another number of ranks may need smaller ones than it had. */
 static void fit_batch(Plan *p)
 {
-    int64_t T = p->T, micro = opt.B ? opt.B * T : T, total = opt.total_batch;
-    if (total && total % micro) {
-        if (opt.B)
-            die_usage("--total-batch-size: %" PRId64
-                      " is not a multiple of --device-batch-size %d times T %" PRId64
-                      " = %" PRId64 " tokens", total, opt.B, T, micro);
-        die_usage("--total-batch-size: %" PRId64 " is not a multiple of T, %" PRId64 " tokens",
-                  total, T);
-    }
+    int64_t T = p->T, R = opt.ranks, total = opt.total_batch;
+    if (opt.resume && opt.B && total % (R * T) == 0) opt.B = largest_divisor(total / (R * T), opt.B);
+    int64_t micro = (opt.B ? opt.B : 1) * T * R;
+    if (total && total % micro) refuse_batch(total, T, micro);
     p->B = opt.B;
     if (!total) {
-        int64_t at_first = p->a.total_batch;
-        if (p->B > at_first / T && p->B > 1) {
-            p->B = at_first / T ? (int)(at_first / T) : 1;
+        int64_t at_first = p->a.total_batch, rows = at_first / (T * R);
+        if (p->B > rows && p->B > 1) {
+            p->B = rows ? (int)rows : 1;
             note(1,
                  "--device-batch-size: %d rows are more than the automatic total batch of %" PRId64
                  " tokens; taking %d",
                  opt.B, at_first, p->B);
         }
-        total = nearest_multiple(at_first, p->B ? p->B * T : T);
+        total = nearest_multiple(at_first, (p->B ? p->B : 1) * T * R);
         if (total != at_first) {
             note(1,
                  "automatic total batch: %" PRId64 " tokens made %" PRId64 ", whole micro-batches",
@@ -92,8 +101,8 @@ static void fit_batch(Plan *p)
         }
     }
     p->rows = total / T;
-    if (!p->B) p->B = largest_divisor(p->rows, MICRO_TOKENS / T);
-    p->accum = p->rows / p->B;
+    if (!p->B) p->B = largest_divisor(p->rows / R, MICRO_TOKENS / T);
+    p->accum = p->rows / (p->B * R);
     if (p->B * T > INT_MAX / 4)
         die_usage("--device-batch-size: %d rows of T %" PRId64 " are too many", p->B, T);
 }
@@ -244,7 +253,8 @@ void plan_count(Plan *p)
     Optim *o = optim_new(trained, &p->os);
     p->mem_optim = (double)optim_bytes(trained, &p->os);
     int *x = ops->alloc((size_t)N * sizeof *x), *y = ops->alloc((size_t)N * sizeof *y);
-    real *loss = ops->alloc(size_mul((size_t)p->rows, (size_t)p->T * sizeof *loss));
+    size_t losses = size_mul((size_t)p->accum, (size_t)N * sizeof(real));
+    real *loss = ops->alloc(losses);
     Tape t;
     tape_init(&t, ops);
     t.on = 1;
@@ -258,13 +268,13 @@ void plan_count(Plan *p)
     optim_step(o, 1, 0.9, 0);
     p->flops_opt = n.flops_opt;
     p->mem_program = PROGRAM_BYTES + (double)n.scratch + (double)N * 2 * sizeof(int32_t) +
-                     (double)p->rows * p->T * sizeof(real);         /* run_buffers() */
+                     (double)losses;            /* run_buffers() */
     if (!strncmp(real_ops->name, "cuda", 4)) p->mem_program = cuda_bytes(&p->cfg, N);
     p->mem_total = (double)n.mem_peak + p->mem_program;
     tape_free(&t);
     ops->free(x, (size_t)N * sizeof *x);
     ops->free(y, (size_t)N * sizeof *y);
-    ops->free(loss, (size_t)p->rows * (size_t)p->T * sizeof *loss);
+    ops->free(loss, losses);
     optim_free(o);
     lora_free(l);
     model_free(m);

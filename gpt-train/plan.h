@@ -9,8 +9,8 @@ typedef struct Plan {
     Config cfg;
     int T;                          /* tokens of a row; at most cfg.T */
     int B;                          /* rows per micro-batch */
-    int64_t accum;                  /* micro-batches per step */
-    int64_t rows;                   /* rows per step: B * accum */
+    int64_t accum;                  /* micro-batches per step, of each rank */
+    int64_t rows;                   /* rows per step: B * accum * opt.ranks */
     AutoSizes a;                    /* total_batch, steps, learning-rate and weight-decay scale */
     int open;                       /* --hours, not planned yet: steps is SCHED_OPEN */
     Sched sched;

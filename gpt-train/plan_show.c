@@ -79,8 +79,10 @@ static void text_work(const Plan *p, Buf *b)
 {
     const AutoSizes *a = &p->a;
     char h[6][16];
-    line(b, "batch", "%" PRId64 " tokens = %" PRId64 " rows = %" PRId64 " x %d rows of %d",
-         a->total_batch, p->rows, p->accum, p->B, p->T);
+    char ranks[32] = "";
+    if (opt.ranks > 1) snprintf(ranks, sizeof ranks, "%d ranks x ", opt.ranks);
+    line(b, "batch", "%" PRId64 " tokens = %" PRId64 " rows = %s%" PRId64 " x %d rows of %d",
+         a->total_batch, p->rows, ranks, p->accum, p->B, p->T);
     if (p->open) {
         line(b, "steps", "as many as fit into %g hours, planned from the speed of the first ones",
              opt.hours);
@@ -93,10 +95,11 @@ static void text_work(const Plan *p, Buf *b)
          human(a->flops_per_token * (double)a->total_batch, h[0]));
     if (!p->open)
         line(b, "  in all", "%s FLOPs", human(a->flops_per_token * (double)a->total_tokens, h[1]));
-    line(b, "  counted", "per step: forward %s, backward %s, optimizer %s FLOPs",
-         human(p->flops_fwd * (double)p->accum, h[0]), human(p->flops_bwd * (double)p->accum, h[1]),
+    line(b, "  counted", "per step%s: forward %s, backward %s, optimizer %s FLOPs",
+         opt.ranks > 1 ? " of a rank" : "", human(p->flops_fwd * (double)p->accum, h[0]),
+         human(p->flops_bwd * (double)p->accum, h[1]),
          human(p->flops_opt, h[2]));
-    line(b, "memory", "%sB: weights %sB, gradients %sB, optimizer %sB, activations %sB, program %sB",
+    line(b, opt.ranks > 1 ? "memory of a rank" : "memory", "%sB: weights %sB, gradients %sB, optimizer %sB, activations %sB, program %sB",
          human(p->mem_total, h[0]), human(p->mem_weights, h[1]), human(p->mem_grads, h[2]),
          human(p->mem_optim, h[3]), human(p->mem_acts, h[4]), human(p->mem_program, h[5]));
     line(b, "  to sample", "%sB of keys and values for %d positions",
@@ -166,10 +169,11 @@ void plan_json(const Plan *p, uint64_t data_rows, Buf *b)
     num(b, "steps", p->open ? NAN : (double)a->steps);
     buf_printf(b, ", \"total_batch\": %" PRId64, a->total_batch);
     num(b, "total_tokens", p->open ? NAN : (double)a->total_tokens);
-    buf_printf(b, ", \"device_batch\": %d, \"accumulation\": %" PRId64, p->B, p->accum);
+    buf_printf(b, ", \"device_batch\": %d, \"accumulation\": %" PRId64 ", \"ranks\": %d", p->B,
+               p->accum, opt.ranks);
     num(b, "batch_lr_scale", a->batch_lr_scale);
     num(b, "flops_per_token", a->flops_per_token);
-    num(b, "flops_step", p->flops_opt + (double)p->accum * (p->flops_fwd + p->flops_bwd));
+    num(b, "flops_step", p->flops_opt + (double)(p->accum * opt.ranks) * (p->flops_fwd + p->flops_bwd));
     num(b, "bytes", p->mem_total);
     num(b, "bytes_weights", p->mem_weights);
     num(b, "bytes_gradients", p->mem_grads);

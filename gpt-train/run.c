@@ -32,10 +32,15 @@ static int evaluate(Run *r, Bpb *b)
     if (rows > r->val->head.rows) rows = r->val->head.rows;
     if (!rows) rows = 1;
     *b = (Bpb){0};
+    const Comm *c = comm_host();                /* each rank takes a stretch of them */
+    uint64_t from = rows * (uint64_t)c->rank / (uint64_t)c->ranks;
+    uint64_t to = rows * (uint64_t)(c->rank + 1) / (uint64_t)c->ranks;
     real *w = run_mean_on(r);
-    int whole = bpb_rows(&r->eval, r->m, &r->tape, r->val, 0, rows, tok_byte_lengths(r->tok), b);
+    int whole = bpb_rows(&r->eval, r->m, &r->tape, r->val, from, to - from,
+                         tok_byte_lengths(r->tok), b);
     run_mean_off(r, w);
-    if (!whole) return 0;
+    if (ranks_any(!whole)) return 0;
+    *b = ranks_bpb(b);
     r->clock.eval = now_seconds() - t0;
     r->st.val_bpb = bpb_value(b);
     r->st.val_step = r->st.step;
@@ -59,15 +64,17 @@ static void after_step(Run *r, StepLog *s)
     int val = eval_due(r) && evaluate(r, &b);
     metrics_step(r, s, val ? &b : NULL);
     show_step(r, s);
-    if (run_every(opt.sample_every, r->st.step, r->plan.a.steps) && !stopped_by) sample_all(r);
-    if (run_every(opt.check_every, r->st.step, -1)) health_check(r);
+    if (is_first()) {
+        if (run_every(opt.sample_every, r->st.step, r->plan.a.steps) && !stopped_by) sample_all(r);
+        if (run_every(opt.check_every, r->st.step, -1)) health_check(r);
+    }
     if (r->plan.open) horizon_step(r, s);
     run_save_due(r);
 }
 
 void run_save_due(Run *r)
 {
-    int asked = save_asked;
+    int asked = ranks_any(save_asked);
     save_asked = 0;
     if (r->st.step == run_end(r)) return;                /* saved below */
     if ((asked || run_every(opt.save_every, r->st.step, 0)) && run_save(r))
@@ -80,7 +87,7 @@ void run_save_last(Run *r)
         status_write(r, NULL, "not saved");
         die("%s: step %" PRId64 " is not saved", opt.out, r->st.step);
     }
-    if (r->log.failed) note(0, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
+    if (r->log.failed && is_first()) note(0, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
     else if (stopped_by)
         note(1, "stopped by signal %d; step %" PRId64 " saved in %s", (int)stopped_by, r->st.step,
              opt.out);
@@ -97,12 +104,12 @@ int run_loop(Run *r)
     stop_on_signals();                          /* from the first sign of life on */
     status_write(r, NULL, "training");
     if (eval_due(r) && evaluate(r, &b)) metrics_eval(r, &b);
-    while (r->st.step < run_end(r) && !stopped_by && !r->log.failed) {
+    while (r->st.step < run_end(r) && !ranks_stop() && !ranks_any(r->log.failed)) {
         StepLog s;
         if (!run_step(r, &s)) break;
         after_step(r, &s);
     }
     progress_end(&r->progress);
     run_save_last(r);
-    return stopped_by;
+    return ranks_stop();
 }

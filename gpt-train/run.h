@@ -4,6 +4,7 @@
 #include "gpt/bpb.h"
 #include "gpt/decode.h"
 #include "base/progress.h"
+#include "ops/comm.h"
 #include "mlog.h"
 #include "plan.h"
 #include <signal.h>
@@ -41,6 +42,7 @@ typedef struct Run {
     Plan plan;
     RunState st;
     const Ops *ops;
+    const Comm *comm;               /* for arrays of ops */
     Model *m; Optim *o;
     Model *trained;                 /* what the optimizer works on: m, or lora's parameters */
     Lora *lora; uint64_t base_hash; /* NULL: none; of m's weights, which do not move */
@@ -54,7 +56,7 @@ typedef struct Run {
     int32_t *x, *y;                 /* host [B,T]: the micro-batch */
     int *dx, *dy;                   /* device, the same */
     int32_t *doc; int *ddoc;        /* with --doc-mask: where each token's document starts */
-    real *loss, *dloss;             /* [rows,T] of the whole step; host, device */
+    real *loss, *dloss;             /* [accum B,T] of this rank's rows of the step; host, device */
     BpbEval eval;
     Gen *gen;                       /* made for the first sample */
     struct Rl *rl;                  /* rl.h; NULL: training on rows */
@@ -88,6 +90,19 @@ void run_mean_off(Run *r, real *w);
 
 /* main.c: the directory that the model comes from; NULL: none */
 const char *run_source(void);
+
+/* ranks.c: of the ranks of a run (ops/comm.h). All answer alike where ranks have to. */
+void ranks_begin(void);             /* once the options are there: which rank, threads, device */
+static inline int is_first(void) { return comm_host()->rank == 0; }
+int ranks_stop(void);               /* the signal that is to end the run; 0: none at any rank */
+int ranks_any(int x);               /* is it so at any rank? */
+double ranks_first(double x);       /* what rank 0 has */
+void ranks_equal(const Run *r);     /* dies unless all have the same weights */
+Bpb ranks_bpb(const Bpb *b);        /* of all ranks' rows */
+void ranks_options(void);           /* dies on what several ranks cannot do */
+/* Where this rank's micro-batch i of the step begins; the position of its row i. */
+uint64_t ranks_turn(const Run *r, int64_t i);
+uint64_t ranks_row(const Run *r, uint64_t i);
 
 /* step.c */
 void run_batch(Run *r);             /* ids of a micro-batch, here and on the device; the tape */

@@ -10,7 +10,7 @@
  * about to be replaced; before it, lest a kill in between leaves them to the new one. */
 static void forget_older(Run *r)
 {
-    if (r->over && ckpt_forget(opt.out)) r->failed_saves++;
+    if (r->over && is_first() && ckpt_forget(opt.out)) r->failed_saves++;
     r->over = 0;
 }
 
@@ -52,7 +52,8 @@ int run_save(Run *r)
     else state_json(r, &state);
     clock_json(r, &clock);
     metrics_sync(r);                    /* a resume relies on the records up to here */
-    int bad = save(r, opt.out, r->o, !r->has_tok, state.s, clock.s);
+    int bad = is_first() ? save(r, opt.out, r->o, !r->has_tok, state.s, clock.s) : 0;
+    bad = ranks_any(bad);
     buf_free(&state);
     buf_free(&clock);
     if (bad) {
@@ -60,16 +61,17 @@ int run_save(Run *r)
         return -1;
     }
     r->has_tok = 1;
-    write_ends(r);
+    if (is_first()) write_ends(r);
     r->saved = r->st.step;
     r->unsaved = 0;
     note(2, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
-    if (opt.keep && ckpt_keep(opt.out, r->st.step, opt.keep)) r->failed_saves++;
+    if (opt.keep && is_first() && ckpt_keep(opt.out, r->st.step, opt.keep)) r->failed_saves++;
     return 0;
 }
 
 void run_save_best(Run *r)
 {
+    if (!is_first()) return;
     char *dir = xasprintf("%s/" CKPT_BEST, opt.out);
     forget_older(r);
     real *w = run_mean_on(r);                   /* what was evaluated */

@@ -35,7 +35,7 @@ static void rates(Buf *b, const Run *r, const StepLog *s)
     buf_str(b, " tok/s, ");
     short_number(b, flops);
     buf_str(b, "FLOP/s");
-    if (opt.peak_flops > 0) buf_printf(b, " (%.0f%%)", 100 * flops / opt.peak_flops);
+    if (opt.peak_flops > 0) buf_printf(b, " (%.0f%%)", 100 * flops / (opt.peak_flops * opt.ranks));
 }
 
 static void line(Buf *b, const Run *r, const StepLog *s)

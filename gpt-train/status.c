@@ -62,6 +62,7 @@ void status_write(const Run *r, const StepLog *s, const char *phase)
     static double last;
     static const char *was;
     double now = now_seconds();
+    if (!is_first()) return;
     if (was == phase && now - last < FRESH) return;
     was = phase;
     last = now;

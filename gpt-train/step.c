@@ -21,7 +21,7 @@ void run_buffers(Run *r)
 {
     const Ops *ops = r->ops;
     size_t T = (size_t)r->plan.T, N = size_mul((size_t)r->plan.B, T);
-    size_t all = size_mul((size_t)r->plan.rows, T);
+    size_t all = size_mul((size_t)r->plan.accum, N);
     run_batch(r);
     r->loss = xreallocarray(NULL, all, sizeof *r->loss);
     r->dloss = ops->alloc(size_mul(all, sizeof *r->dloss));
@@ -46,7 +46,7 @@ void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
         data_docs(r->doc, r->x, B, T, r->train->head.bos);
         r->ops->put(r->ddoc, r->doc, (size_t)N * sizeof *r->doc);
     }
-    r->m->aux_scale = 1 / (double)r->plan.accum;
+    r->m->aux_scale = 1 / (double)(r->plan.accum * opt.ranks);
     r->m->drop_row = pos;
     Var *h = model_forward_docs(r->m, &r->tape, r->dx, r->ddoc, B, T);
     model_loss(r->m, &r->tape, h, r->dy, NULL, N, dloss, 1 / (double)valid);
@@ -55,11 +55,11 @@ void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid)
 
 static double mean_loss(const Run *r, uint64_t valid)
 {
-    size_t n = (size_t)r->plan.rows * (size_t)r->plan.T;
+    size_t n = (size_t)r->plan.accum * (size_t)r->plan.B * (size_t)r->plan.T;
     double sum = 0;                             /* ignored targets have loss 0 */
     r->ops->get(r->loss, r->dloss, n * sizeof *r->loss);
     for (size_t i = 0; i < n; i++) sum += (double)r->loss[i];
-    return sum / (double)valid;
+    return comm_sum(sum) / (double)valid;
 }
 
 /* Shards that have come since are taken in where an epoch begins within this step. The run is saved
@@ -90,17 +90,30 @@ static double aux_loss(const Run *r)
     return sum * r->plan.cfg.llama.aux * r->m->aux_scale;
 }
 
-/* The gradient of (sum of losses) / valid over the whole step; false if a signal came in
- * between. */
+/* Targets of the step's rows that count. */
+static uint64_t valid_targets(Run *r)
+{
+    const Plan *p = &r->plan;
+    if (!r->train->head.masks) return (uint64_t)p->rows * (uint64_t)p->T;
+    uint64_t n = 0, B = (uint64_t)p->B;
+    for (int64_t i = 0; i < p->accum; i++)
+        n += data_valid(r->train, ranks_turn(r, i), B, r->x, r->y);
+    return (uint64_t)comm_sum((double)n);
+}
+
+/* The gradient of (sum of losses) / valid over the whole step, and over all ranks; false if a signal
+ * came in between. */
 static int gradient(Run *r, StepLog *s, uint64_t valid)
 {
     int B = r->plan.B;
     model_zero_grad(r->trained);
     for (int64_t i = 0; i < r->plan.accum; i++) {
-        if (stopped_by) return 0;
-        step_batch(r, data_turn(r->st.pos, i, B, 0, 1), B, r->dloss + i * B * r->plan.T, valid);
+        if (ranks_stop()) return 0;
+        step_batch(r, ranks_turn(r, i), B, r->dloss + i * B * r->plan.T, valid);
         s->aux_loss += aux_loss(r);
     }
+    r->comm->wait(r->comm->sum(r->trained->g, r->trained->n, COMM_REAL));
+    if (r->m->aux) s->aux_loss = comm_sum(s->aux_loss);
     return 1;
 }
 
@@ -136,7 +149,7 @@ int run_step(Run *r, StepLog *s)
     if (p->os.adamw) s->momentum = p->os.beta1, s->weight_decay = p->os.weight_decay;
     data_look(r->train);
     if (opt.rescan) rescan(r);
-    uint64_t valid = data_valid(r->train, r->st.pos, (uint64_t)p->rows, r->x, r->y);
+    uint64_t valid = valid_targets(r);
     if (valid && !gradient(r, s, valid)) return 0;
     if (valid) update(r, s, valid);
     else r->st.skipped++;

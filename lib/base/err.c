@@ -11,6 +11,7 @@
 const char *prog = "pipegpt";
 int verbose = 1;
 void (*before_message)(void);
+void (*before_death)(void);
 
 /* Control characters from a file name or a file's text must not reach the terminal. */
 static void tame(char *s, size_t n)
@@ -75,6 +76,9 @@ static _Noreturn void leave(int code)
 void die(const char *fmt, ...)
 {
     va_list ap;
+    int e = errno;
+    if (before_death) before_death();
+    errno = e;
     va_start(ap, fmt);
     say(fmt, ap, "");
     va_end(ap);
@@ -85,6 +89,7 @@ void die_usage(const char *fmt, ...)
 {
     va_list ap;
     char tail[256];
+    if (before_death) before_death();
     snprintf(tail, sizeof tail, "Try '%s --help'.\n", prog);
     va_start(ap, fmt);
     say(fmt, ap, tail);

@@ -17,6 +17,7 @@
 
 extern const char *prog;            /* basename of argv[0]; set once, by opt_parse() */
 extern void (*before_message)(void);     /* progress.c: takes its line off the terminal first */
+extern void (*before_death)(void);       /* die() and die_usage() call it before their message */
 extern int verbose;             /* 0 errors only (-q), 1 warnings and progress, 2.. detail (-v) */
 
 _Noreturn void die(const char *fmt, ...) PRINTF(1, 2);

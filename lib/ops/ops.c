@@ -147,6 +147,13 @@ const Ops *ops_open(const char *device, const char *dtype, int threads)
     die_usage("--device: '%s' is none of auto, cpu, cuda, cuda:N", device);
 }
 
+const char *ops_device(const char *device, int local)
+{
+    int automatic = strcmp(device, "auto") == 0;
+    if (automatic && !is_cuda_here()) return "cpu";
+    return automatic || strcmp(device, "cuda") == 0 ? xasprintf("cuda:%d", local) : device;
+}
+
 const Ops *ops_reference(const Ops *ops, const char *device, int threads)
 {
     return strcmp(ops->dtype, "fp32") ? ops_open(device, "fp32", threads) : cpu_ops_base();

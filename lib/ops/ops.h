@@ -218,6 +218,9 @@ void ops_begin(char **argv);
  * threads <= 0: all there are; at most 64, or as many as there are processors. On the CPU, the
  * best tier for this processor; PIPEGPT_CPU=base|avx2|avx512|avx512_bf16 allows none above it. */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
+/* For the `local`-th of several ranks on a machine: "auto" and "cuda" as the device that is its own,
+ * which dies if there are fewer devices. Any other is as it is. */
+const char *ops_device(const char *device, int local);
 const Ops *ops_cpu(int threads);        /* ops_open("cpu", "fp32", threads) */
 
 /* What to check ops against: fp32 on the same device, or, if that is what ops is, the CPU's plain C. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh -- install what building and testing pipegpt needs, on Debian and its kin.
 # Installs only what is missing; without root and without sudo it prints the line to type.
-packages="gcc make pkg-config zlib1g-dev libxxhash-dev libcurl4-openssl-dev libzstd-dev libsnappy-dev jq"
+packages="gcc make pkg-config zlib1g-dev libxxhash-dev libcurl4-openssl-dev libzstd-dev libsnappy-dev jq libmpich-dev mpich"
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     echo "setup: this is not Debian or one of its kin; README.md lists what to install" >&2
