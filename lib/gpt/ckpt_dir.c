@@ -3,6 +3,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "gpt/ckpt.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 #define JOURNAL "commit.json"
-#define JOURNAL_MAX 65536           /* bytes */
+#define JOURNAL_MAX (CKPT_RANKS * 64)       /* bytes */
 #define PATIENCE 10.0               /* seconds that reader and committing writer wait for each other */
 #define GLANCE 0.2                  /* seconds that a writer waits for the lock */
 
@@ -26,6 +27,73 @@ const char *const ckpt_name[F_COUNT] = {
 };
 
 struct CkptFault ckpt_fault;
+
+/* ---- names */
+
+void ckpt_file_name(char out[64], int file, const char *suffix)
+{
+    if (file < F_COUNT) snprintf(out, 64, "%s%s", ckpt_name[file], suffix);
+    else snprintf(out, 64, "optimizer-%d.safetensors%s", file - F_COUNT, suffix);
+}
+
+/* R in optimizer-R.safetensors and the suffix; -1: another name. */
+static int rank_in(const char *name, const char *suffix)
+{
+    char same[64];
+    size_t n = strlen("optimizer-");
+    if (strncmp(name, "optimizer-", n)) return -1;
+    size_t k = strspn(name + n, "0123456789");
+    if (k < 1 || k > 5) return -1;
+    int rank = atoi(name + n);
+    ckpt_file_name(same, ckpt_optimizer(rank), suffix);
+    return strcmp(name, same) || rank >= CKPT_RANKS ? -1 : rank;
+}
+
+int ckpt_file(const char *name)
+{
+    int rank = rank_in(name, "");
+    for (int i = 0; i < F_COUNT; i++)
+        if (!strcmp(name, ckpt_name[i])) return i;
+    return rank < 0 ? -1 : ckpt_optimizer(rank);
+}
+
+int ckpt_rank_files(int fd, const char *suffix)
+{
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), most = 0;
+    DIR *d = again < 0 ? NULL : fdopendir(again);
+    if (!d) return -1;
+    for (struct dirent *e; (e = readdir(d)); ) {
+        int rank = rank_in(e->d_name, suffix);
+        if (rank > most) most = rank;
+    }
+    closedir(d);
+    return most + 1;
+}
+
+int fileset_next(const FileSet *s, int file)
+{
+    for (file++; file < F_COUNT; file++)
+        if (s->fixed >> file & 1) return file;
+    int rank = file <= F_COUNT ? s->lo : file - F_COUNT;
+    return rank < s->hi ? F_COUNT + rank : -1;
+}
+
+/* By ascending number; 0: not in order. */
+static bool fileset_add(FileSet *s, int file)
+{
+    int rank = file - F_COUNT;
+    if (file < F_COUNT) s->fixed |= 1u << file;
+    else if (s->lo == s->hi) *s = (FileSet){ s->fixed, rank, rank + 1 };
+    else if (rank == s->hi) s->hi++;
+    else return false;
+    return true;
+}
+
+static bool fileset_has(const FileSet *s, int file)
+{
+    if (file < F_COUNT) return s->fixed >> file & 1;
+    return file - F_COUNT >= s->lo && file - F_COUNT < s->hi;
+}
 
 int ckpt_step(void)
 {
@@ -42,21 +110,20 @@ static char *in_dir(const char *dir, const char *name, const char *suffix)
     return xasprintf("%s%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name, suffix);
 }
 
-/* ---- the journal: {"version": 1, "files": [...], "remove": [...]}, names from ckpt_name */
+/* ---- the journal: {"version": 1, "files": [...], "remove": [...]}, names of a checkpoint's files */
 
-typedef struct Journal { bool there; unsigned files, remove; } Journal;
+typedef struct Journal { bool there; FileSet files, remove; } Journal;
 
-static unsigned bits_of(const char *path, const Json *list)
+static FileSet set_of(const char *path, const Json *list)
 {
-    unsigned bits = 0;
+    FileSet s = { 0 };
     if (!list || list->kind != J_ARR) die("%s: not a commit journal: no list of files", path);
     for (const Json *j = list->child; j; j = j->next) {
-        int i = 0;
-        while (i < F_COUNT && !json_is_str(j, ckpt_name[i])) i++;
-        if (i == F_COUNT) die("%s: names a file that this version does not know", path);
-        bits |= 1u << i;
+        int i = j->kind == J_STR && strlen(j->s) == j->len ? ckpt_file(j->s) : -1;
+        if (i < 0) die("%s: names a file that this version does not know", path);
+        if (!fileset_add(&s, i)) die("%s: not a commit journal: ranks out of order", path);
     }
-    return bits;
+    return s;
 }
 
 static void journal_parse(Journal *j, const char *path, const Buf *b)
@@ -69,8 +136,8 @@ static void journal_parse(Journal *j, const char *path, const Buf *b)
     if (!o) die("%s: not a commit journal: %s, byte %zu", path, err, at);
     if (!json_int(json_get(o, "version"), &version) || version != 1)
         die("%s: a commit journal of another version", path);
-    *j = (Journal){ true, bits_of(path, json_get(o, "files")),
-                    bits_of(path, json_get(o, "remove")) };
+    *j = (Journal){ true, set_of(path, json_get(o, "files")),
+                    set_of(path, json_get(o, "remove")) };
     arena_free(&a);
 }
 
@@ -99,13 +166,14 @@ static Journal journal_read(const char *dir)
     return j;
 }
 
-static void list_names(Buf *b, const char *key, unsigned bits)
+static void list_names(Buf *b, const char *key, const FileSet *s)
 {
     buf_printf(b, ", \"%s\": [", key);
     const char *comma = "";
-    for (int i = 0; i < F_COUNT; i++) {
-        if (!(bits >> i & 1)) continue;
-        buf_printf(b, "%s\"%s\"", comma, ckpt_name[i]);
+    for (int i = -1; (i = fileset_next(s, i)) >= 0; ) {
+        char name[64];
+        ckpt_file_name(name, i, "");
+        buf_printf(b, "%s\"%s\"", comma, name);
         comma = ", ";
     }
     buf_char(b, ']');
@@ -121,10 +189,12 @@ static bool absent(const char *path)
 
 static char *path_of(const char *dir, int file)
 {
+    char name[64];
+    ckpt_file_name(name, file, "");
     Journal j = journal_read(dir);
-    char *path = in_dir(dir, ckpt_name[file], ""), *new = in_dir(dir, ckpt_name[file], ".new");
-    bool use_new = j.files >> file & 1 && !absent(new);
-    bool none = j.remove >> file & 1 || (!use_new && absent(path));
+    char *path = in_dir(dir, name, ""), *new = in_dir(dir, name, ".new");
+    bool use_new = fileset_has(&j.files, file) && !absent(new);
+    bool none = fileset_has(&j.remove, file) || (!use_new && absent(path));
     if (use_new || none) { free(path); path = use_new ? new : NULL; }
     if (!use_new) free(new);
     return path;
@@ -132,8 +202,8 @@ static char *path_of(const char *dir, int file)
 
 char *ckpt_path(const char *dir, const char *name)
 {
-    for (int i = 0; i < F_COUNT; i++)
-        if (!strcmp(name, ckpt_name[i])) return path_of(dir, i);
+    int file = ckpt_file(name);
+    if (file >= 0) return path_of(dir, file);
     char *path = in_dir(dir, name, "");
     if (!absent(path)) return path;
     free(path);
@@ -182,19 +252,18 @@ static int do_fsync(int fd)
     return ckpt_step() || fsync(fd) ? -1 : 0;
 }
 
-static void new_name(char out[64], int file)
-{
-    snprintf(out, 64, "%s.new", ckpt_name[file]);
-}
-
 /* From the journal's rename on: new names over old, removals, and the journal last. */
-static int roll_forward(int fd, unsigned files, unsigned removed)
+static int roll_forward(int fd, const FileSet *files, const FileSet *removed)
 {
-    char name[64];
-    for (int i = 0; i < F_COUNT; i++) {
-        new_name(name, i);
-        if (files >> i & 1 && do_rename(fd, name, ckpt_name[i]) && errno != ENOENT) return -1;
-        if (removed >> i & 1 && do_unlink(fd, ckpt_name[i])) return -1;
+    char name[64], new[64];
+    for (int i = -1; (i = fileset_next(files, i)) >= 0; ) {
+        ckpt_file_name(name, i, "");
+        ckpt_file_name(new, i, ".new");
+        if (do_rename(fd, new, name) && errno != ENOENT) return -1;
+    }
+    for (int i = -1; (i = fileset_next(removed, i)) >= 0; ) {
+        ckpt_file_name(name, i, "");
+        if (do_unlink(fd, name)) return -1;
     }
     return do_fsync(fd) || do_unlink(fd, JOURNAL) || do_fsync(fd) ? -1 : 0;
 }
@@ -206,12 +275,14 @@ static int recover(const char *dir, int fd)
     Journal j = journal_read(dir);
     if (j.there) {
         int locked = lock_soon(fd, LOCK_EX, PATIENCE) == 0;
-        int r = roll_forward(fd, j.files, j.remove);
+        int r = roll_forward(fd, &j.files, &j.remove);
         if (locked) flock(fd, LOCK_UN);
         if (r) return -1;
     }
-    for (int i = 0; i < F_COUNT; i++) {
-        new_name(name, i);
+    FileSet all = { (1u << F_COUNT) - 1, 1, ckpt_rank_files(fd, ".new") };
+    if (all.hi < 0) return -1;
+    for (int i = -1; (i = fileset_next(&all, i)) >= 0; ) {
+        ckpt_file_name(name, i, ".new");
         if (faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && do_unlink(fd, name)) return -1;
     }
     if (faccessat(fd, JOURNAL ".new", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -354,10 +425,14 @@ int commit_create(Commit *c, int file)
 {
     char name[64];
     if (c->failed) return -1;
-    new_name(name, file);
+    ckpt_file_name(name, file, ".new");
     int fd = ckpt_step() ? -1 : openat(c->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) fail(c, ckpt_name[file], "");
-    else c->files |= 1u << file;
+    if (fd < 0) {
+        ckpt_file_name(name, file, "");
+        fail(c, name, "");
+    } else {
+        fileset_add(&c->files, file);
+    }
     return fd;
 }
 
@@ -367,15 +442,17 @@ void commit_close(Commit *c, int fd, int file, int err)
     if (!err && do_fsync(fd)) err = errno;
     if (close(fd) && !err) err = errno;
     if (!err) return;
+    char name[64];
+    ckpt_file_name(name, file, "");
     errno = err;
-    fail(c, ckpt_name[file], "");
+    fail(c, name, "");
 }
 
-static int write_journal(Commit *c, unsigned removed)
+static int write_journal(Commit *c, const FileSet *removed)
 {
     Buf b = { 0 };
     buf_str(&b, "{\"version\": 1");
-    list_names(&b, "files", c->files);
+    list_names(&b, "files", &c->files);
     list_names(&b, "remove", removed);
     buf_str(&b, "}\n");
     int fd = ckpt_step()
@@ -398,20 +475,42 @@ static int write_journal(Commit *c, unsigned removed)
 static void give_up(Commit *c)
 {
     char name[64];
-    for (int i = 0; i < F_COUNT; i++) {
-        new_name(name, i);
-        if (c->files >> i & 1) unlinkat(c->fd, name, 0);
+    for (int i = -1; (i = fileset_next(&c->files, i)) >= 0; ) {
+        ckpt_file_name(name, i, ".new");
+        unlinkat(c->fd, name, 0);
     }
-    unlinkat(c->fd, JOURNAL ".new", 0);
 }
 
-int commit_end(Commit *c, unsigned removed)
+int commit_join(Commit *c, const char *dir)
 {
-    if (!c->failed && (do_fsync(c->fd) || write_journal(c, removed))) fail(c, JOURNAL, "");
+    *c = (Commit){ .dir = dir, .fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .lock = -1 };
+    if (c->fd < 0) note(0, "%s:", dir);
+    return c->fd < 0 ? -1 : 0;
+}
+
+void commit_leave(Commit *c)
+{
+    if (c->failed) give_up(c);
+    close(c->fd);
+}
+
+void commit_ranks(Commit *c, int ranks)
+{
+    if (ranks > 1) c->files.lo = 1, c->files.hi = ranks;
+}
+
+int commit_end(Commit *c, unsigned remove)
+{
+    int ranks = c->files.hi ? c->files.hi : 1, were = ckpt_rank_files(c->fd, "");
+    FileSet removed = { remove, ranks, were > ranks ? were : ranks };
+    if (!c->failed && (were < 0 || do_fsync(c->fd) || write_journal(c, &removed)))
+        fail(c, JOURNAL, "");
     bool locked = !c->failed && lock_soon(c->fd, LOCK_EX, PATIENCE) == 0;
     if (!c->failed && do_rename(c->fd, JOURNAL ".new", JOURNAL)) fail(c, JOURNAL, "");
-    if (c->failed) give_up(c);
-    else if (do_fsync(c->fd) || roll_forward(c->fd, c->files, removed)) {
+    if (c->failed) {
+        give_up(c);
+        unlinkat(c->fd, JOURNAL ".new", 0);
+    } else if (do_fsync(c->fd) || roll_forward(c->fd, &c->files, &removed)) {
         char *path = in_dir(c->dir, JOURNAL, "");       /* the new checkpoint counts already */
         note(0, "%s: the next save will finish this commit:", path);
         free(path);

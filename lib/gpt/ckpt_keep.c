@@ -42,12 +42,9 @@ static bool has_more(int fd)
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), more = 0;
     DIR *d = again < 0 ? NULL : fdopendir(again);
     if (!d) return true;
-    for (struct dirent *e; !more && (e = readdir(d)); ) {
-        int i = 0;
-        while (i < F_COUNT && strcmp(e->d_name, ckpt_name[i])) i++;
-        more = i == F_COUNT && strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+    for (struct dirent *e; !more && (e = readdir(d)); )
+        more = ckpt_file(e->d_name) < 0 && strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
                strcmp(e->d_name, CKPT_LOCK);
-    }
     closedir(d);
     return more;
 }
@@ -62,8 +59,12 @@ static int remove_dir(int parent, const char *name)
         close(fd);
         return 0;
     }
-    for (int i = 0; i < F_COUNT && !r; i++)
-        r = ckpt_step() || (unlinkat(fd, ckpt_name[i], 0) && errno != ENOENT) ? -1 : 0;
+    FileSet all = { (1u << F_COUNT) - 1, 1, ckpt_rank_files(fd, "") };
+    for (int i = -1; !r && (i = fileset_next(&all, i)) >= 0; ) {
+        char file[64];
+        ckpt_file_name(file, i, "");
+        r = ckpt_step() || (unlinkat(fd, file, 0) && errno != ENOENT) ? -1 : 0;
+    }
     if (!r && unlinkat(fd, CKPT_LOCK, 0) && errno != ENOENT) r = -1;
     close(fd);
     if (r || ckpt_step()) return -1;
@@ -106,21 +107,30 @@ static int copy_file(const char *path, int dir, const char *name)
     return r;
 }
 
-/* Hard links to the files that count now: a save replaces names, never the contents behind them. */
+/* A hard link to the file that counts now: a save replaces names, never the contents behind them. 1 if
+ * there is none, -1 with errno. */
+static int link_file(const char *dir, int to, int file)
+{
+    char name[64];
+    ckpt_file_name(name, file, "");
+    char *path = ckpt_path(dir, name);
+    if (!path) return 1;
+    int r = ckpt_step() ? -1 : linkat(AT_FDCWD, path, to, name, 0);
+    if (r && (errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK || errno == ENOSYS))
+        r = copy_file(path, to, name);
+    int err = errno;
+    free(path);
+    errno = err;
+    return r;
+}
+
 static int fill(const char *dir, int to)
 {
-    for (int i = 0; i < F_COUNT; i++) {
-        char *path = ckpt_path(dir, ckpt_name[i]);
-        if (!path) continue;
-        int r = ckpt_step() ? -1 : linkat(AT_FDCWD, path, to, ckpt_name[i], 0);
-        if (r && (errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK || errno == ENOSYS))
-            r = copy_file(path, to, ckpt_name[i]);
-        int err = errno;
-        free(path);
-        errno = err;
-        if (r) return -1;
-    }
-    return ckpt_step() ? -1 : fsync(to);
+    for (int i = 0; i < F_COUNT; i++)
+        if (link_file(dir, to, i) < 0) return -1;
+    int r = 0;
+    for (int rank = 1; !r; rank++) r = link_file(dir, to, ckpt_optimizer(rank));
+    return r < 0 || ckpt_step() ? -1 : fsync(to);
 }
 
 static int make(const char *dir, int parent, int64_t step)
