@@ -164,7 +164,8 @@ static const Opt table[] = {
     OPT_INT('j', "threads", &opt.threads, "N", 0, 4096,
             "threads; 0: all there are. Results do not depend on it"),
     OPT_STR('d', "device", &opt.device, "NAME", "auto, cpu, cuda or cuda:N"),
-    OPT_CHOICE(0, "dtype", &opt.dtype, "auto|fp32|bf16", "number type of activations"),
+    OPT_CHOICE(0, "dtype", &opt.dtype, "auto|fp32|bf16|fp8",
+               "number type of activations; fp8: bf16, and linear maps in eight bits while training"),
     OPT_FLAG(0, "recompute", &opt.recompute,
              "keep the inputs of layers only: less memory, a third more work, the same bits"),
     OPT_FLOAT(0, "peak-flops", &opt.peak_flops, "X", 0, 1e30,
@@ -216,6 +217,8 @@ static void rl_defaults(void)
     if (!opt.reward) die_usage("--rl: who scores the answers? give --reward CMD");
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (opt_given(other[i])) die_usage("--%s: not with --rl", other[i]);
+    if (!strcmp(opt.dtype, "fp8"))
+        die_usage("--dtype fp8: not with --rl, whose answers are drawn in bf16");
     if (!opt_given("schedule")) opt.schedule = "nanochat";
     if (!opt_given("lr-scale")) opt.lr_scale = 0.05;
     if (!opt_given("weight-decay")) opt.weight_decay = 0;

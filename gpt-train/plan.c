@@ -269,7 +269,11 @@ void plan_count(Plan *p)
     p->flops_opt = n.flops_opt;
     p->mem_program = PROGRAM_BYTES + (double)n.scratch + (double)N * 2 * sizeof(int32_t) +
                      (double)losses;            /* run_buffers() */
-    if (!strncmp(real_ops->name, "cuda", 4)) p->mem_program = cuda_bytes(&p->cfg, N);
+    if (!strncmp(real_ops->name, "cuda", 4))
+        p->mem_program = cuda_bytes(&p->cfg, N) + (double)n.fp8_scratch + (double)n.fp8_weights;
+    if (!strcmp(opt.dtype, "fp8") && !n.fp8_weights)
+        die_usage("--dtype fp8: none of this model's linear maps has sizes that are multiples of 16 and "
+                  "at least 128");
     p->mem_total = (double)n.mem_peak + p->mem_program;
     tape_free(&t);
     ops->free(x, (size_t)N * sizeof *x);

@@ -42,7 +42,7 @@ static void line(Buf *b, const char *what, const char *fmt, ...)
     free(s);
 }
 
-static size_t act_size(void) { return strcmp(opt.dtype, "bf16") ? sizeof(float) : 2; }
+static size_t act_size(void) { return strcmp(opt.dtype, "fp32") ? 2 : sizeof(float); }
 
 static void text_model(const Plan *p, Buf *b)
 {

@@ -6,7 +6,9 @@
  */
 #include "ops/ops.h"
 #include "base/err.h"
+#include "ops/fp8.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -103,6 +105,43 @@ static void n_linear_dw(real *dw, const Act *dy, const Act *x, int N, int C, int
 {
     (void)dy; (void)x;
     if (dw) product(&c->flops_bwd, N, C, O, (double)N * C + (double)N * O, 2. * C * O);
+}
+/* ---- in eight-bit floats. Quantising is told of by itself: each tensor is read twice and written,
+ * once or both ways; weights both ways, when they are first seen. */
+static struct { const Act **w; size_t n, cap; } met;
+static void quantise(double elements, int ways) { moved_by("quantise", 0, (4. + ways) * elements); }
+static void quantise_weights(const Act *w, int C, int O)
+{
+    for (size_t i = 0; i < met.n; i++) if (met.w[i] == w) return;
+    if (met.n == met.cap) {
+        met.cap = met.cap ? 2 * met.cap : 256;
+        met.w = xreallocarray(met.w, met.cap, sizeof *met.w);
+    }
+    met.w[met.n++] = w;
+    c->fp8_weights += fp8_weight_bytes(C, O);
+    quantise((double)C * O, 2);
+}
+static void fp8_scratch(size_t bytes) { if (bytes > c->fp8_scratch) c->fp8_scratch = bytes; }
+static void n_linear8(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
+{
+    (void)y; (void)x;
+    fp8_scratch(fp8_forward_bytes(N, C));
+    quantise_weights(w, C, O);
+    quantise((double)N * C, 1);
+    c->flops_fwd += 2 * mul3(N, C, O);
+    moved((1. + beta) * N * O, (double)C * O + (double)N * C);
+}
+static void n_linear8_bwd(Act *dx, real *dw, const Act *dy, const Act *x, const Act *w, int N, int C,
+                          int O, int beta)
+{
+    (void)dy; (void)x;
+    const double CO = (double)C * O, NC = (double)N * C, NO = (double)N * O;
+    fp8_scratch(fp8_backward_bytes(N, C, O, dw != NULL));
+    if (dx) quantise_weights(w, C, O);
+    quantise(NO, !!dx + !!dw);
+    if (dw) quantise(NC, 1);
+    c->flops_bwd += 2 * mul3(N, C, O) * (!!dx + !!dw);
+    moved(dx ? (1. + beta) * NC : 0, (dx ? CO + NO : 0) + (dw ? NC + NO + 2. * REAL * CO : 0));
 }
 static void n_embed(Act *y, const Act *w, const int *idx, int N, int C)
 {
@@ -381,9 +420,13 @@ static Ops table = {
 
 const Ops *ops_count(OpsCount *count, const char *dtype)
 {
+    const int fp8 = strcmp(dtype, "fp8") == 0;
     c = count;
+    met.n = 0;
+    table.linear8 = fp8 ? n_linear8 : NULL;
+    table.linear8_bwd = fp8 ? n_linear8_bwd : NULL;
     table.dtype = dtype;
-    table.act_size = strcmp(dtype, "bf16") == 0 ? 2 : sizeof(real);
+    table.act_size = fp8 || strcmp(dtype, "bf16") == 0 ? 2 : sizeof(real);
     used = 0;
     for (size_t n = (size_t)1 << (sizeof n > 4 ? 46 : 30); !range && n > 1 << 20; n /= 2) {
         void *p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -3,6 +3,7 @@
  * numbers are the count back-end's.
  *
  *     step --depth 20 --rows 16 --dtype bf16 --peak 989 --bandwidth 3350
+ *     step --depth 20 --rows 16 --dtype fp8 --peak8 1979
  *
  * "expected" supposes that products reach `gemm` of the peak, attention `attention` of it, and
  * everything else `memory` of the bandwidth; a measurement has to show it. Muon is not
@@ -18,7 +19,7 @@
 #include <string.h>
 
 static int depth = 20, rows = 16, accum = 0, T = 2048;
-static double peak = 989, bandwidth = 3350, gemm = 0.7, attention = 0.4, memory = 0.8;
+static double peak = 989, peak8 = 1979, bandwidth = 3350, gemm = 0.7, attention = 0.4, memory = 0.8;
 static const char *dtype = "bf16";
 
 /* one micro-batch and one optimizer step, in n[0] and n[1] */
@@ -52,7 +53,8 @@ static void count_step(const Config *c, OpsCount *n)
 typedef struct Times { double least, expected; } Times;
 static Times times(const OpsCountOf *of)
 {
-    const double flops = of->flops / (peak * 1e12), bytes = of->bytes / (bandwidth * 1e9);
+    const double most = strncmp(of->op, "linear8", 7) == 0 ? peak8 : peak;
+    const double flops = of->flops / (most * 1e12), bytes = of->bytes / (bandwidth * 1e9);
     const double reach = strncmp(of->op, "attn", 4) == 0 ? attention : gemm;
     return (Times){ fmax(flops, bytes), fmax(flops / reach, bytes / memory) };
 }
@@ -63,7 +65,7 @@ static Times show(const OpsCount *n)
         const Times t = times(of);
         printf("%-14s %6lld %10.3f %9.2f %9.3f %9.3f  %s\n", of->op, (long long)of->calls,
                of->flops / 1e12, of->bytes / 1e9, 1e3 * t.least, 1e3 * t.expected,
-               of->flops / (peak * 1e12) > of->bytes / (bandwidth * 1e9) ? "products" : "memory");
+               t.least > of->bytes / (bandwidth * 1e9) ? "products" : "memory");
         all.least += t.least;
         all.expected += t.expected;
     }
@@ -81,8 +83,9 @@ int main(int argc, char **argv)
         OPT_INT(0, "depth", &depth, "N", 1, 128, "of the model"),
         OPT_INT(0, "rows", &rows, "N", 1, 1024, "of a micro-batch, 2048 tokens each"),
         OPT_INT(0, "accum", &accum, "N", 0, 1 << 20, "micro-batches a step (0: nanochat's batch)"),
-        OPT_STR(0, "dtype", &dtype, "TYPE", "fp32 or bf16"),
+        OPT_STR(0, "dtype", &dtype, "TYPE", "fp32, bf16 or fp8"),
         OPT_FLOAT(0, "peak", &peak, "TFLOPS", 1e-6, 1e6, "products"),
+        OPT_FLOAT(0, "peak8", &peak8, "TFLOPS", 1e-6, 1e6, "those in eight bits"),
         OPT_FLOAT(0, "bandwidth", &bandwidth, "GBYTES", 1e-6, 1e6, "memory, a second"),
         OPT_FLOAT(0, "gemm", &gemm, "X", 0.01, 1, "expected part of the peak"),
         OPT_FLOAT(0, "attention", &attention, "X", 0.01, 1, "the same of attention"),

@@ -39,8 +39,22 @@ says 1 "--device cuda:1: 1 here, the first is cuda:0" "so must a second one" "$r
 says 1 "fewer rows at a time (--device-batch-size)" "a device that is full" "CUEMU_MEMORY=40000000 $run -d cuda -o $dir/none"
 ok "nothing came of these" "[ ! -e $dir/none/model.safetensors ]"
 
+# eight-bit floats, where a device has them and a model has maps of such sizes
+says 1 "--dtype fp8: cuda:0 has compute capability 8.0: 8.9 or more is needed" "fp8 on a device without" "$run -d cuda --dtype fp8 -o $dir/none"
+export CUEMU_CAPABILITY=89
+says 1 "--dtype fp8: not on the CPU" "  on the CPU" "$run -d cpu --dtype fp8 -o $dir/none"
+says 2 "--dtype fp8: none of this model's linear maps" "  of a model with none that is large enough" "$run --aspect-ratio 16 -d cuda --dtype fp8 -o $dir/none"
+says 2 "--dtype fp8: not with --rl" "  with answers to draw" "gpt-train -q --rl x --reward y --init $dir/cpu -d cuda --dtype fp8 -o $dir/none"
+run8="$run --aspect-ratio 64 --head-dim 64 --steps 3 -d cuda"
+ok "fp8: a run" "$run8 --dtype fp8 -o $dir/eight >$dir/eight.jsonl"
+is "  is of that type" "sed -n 's/.*\"device\": \"\([^\"]*\)\", \"dtype\": \"\([^\"]*\)\".*/\1 \2/p' $dir/eight.jsonl" "cuda fp8"
+ok "  stopped, and resumed in another schedule: the same bits" "CUEMU_PROTECT=1 $run8 --dtype fp8 --stop-at 1 -o $dir/half && CUEMU=3 gpt-train -q -j 1 -d cuda --resume -o $dir/half && cmp $dir/half/model.safetensors $dir/eight/model.safetensors"
+says 2 "--dtype: \"bf16\", but" "  the type belongs to the run" "gpt-train -q -d cuda --resume --dtype bf16 -o $dir/half"
+bpb() { gpt-eval -q -j 1 -m "$dir/eight" -d cuda --dtype bf16 bpb "$dir/a.rows" | sed -n 's/.*"bpb": \([0-9.]*\).*/\1/p'; }
+is "  evaluated, it is a bf16 model" "$run8 --dtype fp8 --val $dir/a.rows --eval-tokens 1M --stop-at 3 --force -o $dir/eight | sed -n 's/.*\"step\": 3.*\"val_bpb\": \([0-9.]*\).*/\1/p'" "$(bpb)"
+
 # planned and measured bytes, within 5 %
-for dtype in fp32 bf16; do
+for dtype in fp32 bf16 fp8; do
     big="--depth 3 --aspect-ratio 64 --head-dim 64 --steps 1 --total-batch-size 512 -B 16 -d cuda --dtype $dtype"
     plan=$(gpt-train --dry-run --json $big -T 32 -t "$dir/a.tok" | sed -n 's/.*[{ ]"bytes": \([0-9]*\).*/\1/p')
     used=$(CUEMU_REPORT=1 gpt-train -j 1 -q $big -t "$dir/a.tok" --train "$dir/a.rows" -o "$dir/big" --force 2>&1 >/dev/null | sed -n 's/cuemu: \([0-9]*\) bytes at most/\1/p')
