@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define MAGIC   "PGTOKENS"
 #define VERSION_ 1u
@@ -139,7 +140,8 @@ struct TokenWriter {
     Out *out;
     TokenHead head;
     int width;
-    Buf block, lens, ids, bits;         /* the block being filled: pieces, ids, mask bits */
+    Buf block, lens, ids, bits;         /* the block being filled: head, pieces, ids, mask bits */
+    XXH3_state_t *hash;                 /* of a block */
     size_t pieces, tokens;              /* in it */
     uint64_t all_docs, all_tokens, blocks, chain;
 };
@@ -149,6 +151,8 @@ TokenWriter *tokens_create(const char *path, const TokenHead *h)
     assert(h->vocab > 0 && h->vocab <= INT32_MAX && (h->bos < h->vocab || h->bos == UINT32_MAX));
     TokenWriter *w = xcalloc(1, sizeof *w);
     w->out = out_open(path, OUT_BINARY);
+    w->hash = XXH3_createState();
+    if (!w->hash) die("out of memory");
     w->head = *h;
     w->width = token_width(h->vocab);
     head_put(&w->block, h);
@@ -156,6 +160,13 @@ TokenWriter *tokens_create(const char *path, const TokenHead *h)
     out_write(w->out, w->block.s, w->block.n);
     out_flush(w->out);          /* a reader can tell "died at once" from "was never there" */
     return w;
+}
+
+static void block_put(TokenWriter *w, Buf *part)
+{
+    XXH3_64bits_update(w->hash, part->s, part->n);
+    out_write(w->out, part->s, part->n);
+    buf_clear(part);
 }
 
 static void block_flush(TokenWriter *w, bool more)
@@ -166,18 +177,17 @@ static void block_flush(TokenWriter *w, bool more)
     buf_u32(b, more ? B_MORE : 0);
     buf_u32(b, (uint32_t)w->pieces);
     buf_u32(b, (uint32_t)w->tokens);
-    buf_add(b, w->lens.s, w->lens.n);
-    buf_add(b, w->ids.s, w->ids.n);
-    buf_add(b, w->bits.s, w->bits.n);
-    uint64_t hash = xxh3(b->s, b->n);
+    XXH3_64bits_reset(w->hash);
+    block_put(w, b);
+    block_put(w, &w->lens);
+    block_put(w, &w->ids);
+    block_put(w, &w->bits);
+    uint64_t hash = XXH3_64bits_digest(w->hash);
     buf_u64(b, hash);
     out_write(w->out, b->s, b->n);
     w->chain = link_hash(w->chain, hash);
     w->blocks++;
     w->pieces = w->tokens = 0;
-    buf_clear(&w->lens);
-    buf_clear(&w->ids);
-    buf_clear(&w->bits);
 }
 
 /* Lengthen b by n zero bytes; returns where they begin. */
@@ -262,6 +272,7 @@ void tokens_close(TokenWriter *w)
     buf_u64(b, hash);
     out_write(w->out, b->s, b->n);
     out_close(w->out);
+    XXH3_freeState(w->hash);
     buf_free(b);
     buf_free(&w->lens);
     buf_free(&w->ids);
