@@ -2,15 +2,22 @@
  *
  * Pieces are looked up in the tables of enc_cache.h. What is not there is encoded by enc_scan.c,
  * enc_chars.c or enc_walk.c, or for tokenizers that cannot be numbered as plain ones by
- * tok_piece(). */
+ * tok_piece(). Short ones wait until there are several, so that they are merged together: mostly that
+ * is waiting for memory. What comes after them is put out meanwhile, and moved. */
 #include "text/enc.h"
 #include "text/enc_cache.h"
 #include "text/nfc.h"
 #include "text/split.h"
 #include "text/utf8.h"
+#include <assert.h>
 #include <stdlib.h>
 
 enum { ENDS = 512, FEW_LONG = 1 << 16 };
+
+typedef struct Ahead { uint64_t lo, hi; const Entry *home; } Ahead;     /* a piece's key and line */
+/* A piece of up to KEY bytes that is not in its line; its ids go to out[at]. */
+typedef struct Miss { uint64_t lo, hi; size_t at; Few few; } Miss;
+_Static_assert((int)KEY <= (int)FEW_BYTES, "short pieces can be merged together");
 
 struct TokEnc {
     EncModel *m;
@@ -19,6 +26,7 @@ struct TokEnc {
     SplitKind kind;
     int bits;                   /* entries of the table, log2 */
     EncCache c;
+    Miss miss[FEW]; size_t misses;              /* they wait for each other */
     uint32_t *tmp; size_t ntmp; /* ids of a piece */
     WalkRoom walk; size_t long_bytes;           /* of pieces too long to scan, up to FEW_LONG */
     PieceRoom piece;
@@ -161,33 +169,84 @@ static size_t put_all(void *out, int width, size_t at, const uint32_t *id, size_
     return n;
 }
 
-/* A piece that is not in the table of short ones; returns how many ids. */
-static __attribute__((noinline))
-size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
+/* A piece that is not in the table of short ones; the ids are in *id. */
+static size_t long_ids(TokEnc *e, const char *s, size_t n, const uint32_t **id)
 {
     uint64_t hash = xxh3(s, n);
     size_t got;
-    const uint32_t *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
-    if (!id) {
-        got = by_merging(e, s, n, hash, &id);
-        enccache_put_long(&e->c, s, n, hash, id, got);
-    }
+    *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
+    if (*id) return got;
+    got = by_merging(e, s, n, hash, id);
+    enccache_put_long(&e->c, s, n, hash, *id, got);
+    return got;
+}
+
+static __attribute__((noinline))
+size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
+{
+    const uint32_t *id;
+    size_t got = long_ids(e, s, n, &id);
     return put_all(out, width, at, id, got);
 }
 
-/* A piece of up to KEY bytes that is not in its line of the table, or has 0 ids there. */
-static __attribute__((noinline))
-size_t encode_short(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
+/* Does enc_scan_few() encode it? If not, it is done here. */
+static bool in_turn(TokEnc *e, Miss *m)
 {
-    uint64_t lo, hi;
-    key_of(s, n, &lo, &hi);
-    const Entry *p = enccache_line(&e->c, lo, hi);
-    for (int i = 0; i < 2; i++)
-        if (p[i].lo == lo && p[i].hi == hi) return encode_long(e, s, n, out, at, width);
+    Few *p = &m->few;
+    uint64_t hash = key_hash(m->lo, m->hi);
+    const Entry *x = enccache_find(&e->c, m->lo, m->hi);
     const uint32_t *id;
-    size_t got = by_merging(e, s, n, key_hash(lo, hi), &id);
-    enccache_put(&e->c, lo, hi, id, got);
-    return put_all(out, width, at, id, got);
+    p->got = x ? entry_ids(&e->c, x, p->id) : 0;
+    if (p->got) return false;
+    if (!x && e->plain && !ends_wide(p->s, p->n) && !enccache_token(&e->c, hash)) return true;
+    p->got = x ? long_ids(e, p->s, p->n, &id) : by_merging(e, p->s, p->n, hash, &id);
+    assert(p->got <= p->n);
+    memcpy(p->id, id, p->got * sizeof *id);
+    return false;
+}
+
+static void encode_misses(TokEnc *e)
+{
+    const uint32_t *ids = encmodel_ids(e->m);
+    Few *turn[FEW];
+    size_t n = 0;
+    for (size_t k = 0; k < e->misses; k++)
+        if (in_turn(e, &e->miss[k])) turn[n++] = &e->miss[k].few;
+    if (n) enc_scan_few(e->m, turn, n);
+    for (size_t k = 0; k < n && ids; k++)
+        for (size_t i = 0; i < turn[k]->got; i++) turn[k]->id[i] = ids[turn[k]->id[i]];
+    for (size_t k = 0; k < e->misses; k++) {
+        const Miss *m = &e->miss[k];
+        if (!enccache_find(&e->c, m->lo, m->hi))
+            enccache_put(&e->c, m->lo, m->hi, m->few.id, m->few.got);
+    }
+}
+
+/* The ids of the pieces that wait go to their places in out, which has `at` others; returns how
+ * many there are then. */
+static __attribute__((noinline))
+size_t put_misses(TokEnc *e, void *out, size_t at, int width)
+{
+    size_t end = at, shift = 0, w = (size_t)width;
+    encode_misses(e);
+    for (size_t k = 0; k < e->misses; k++) shift += e->miss[k].few.got;
+    at += shift;
+    while (e->misses) {
+        const Miss *m = &e->miss[--e->misses];
+        char *from = (char *)out + m->at * w;
+        memmove(from + shift * w, from, (end - m->at) * w);
+        end = m->at, shift -= m->few.got;
+        put_all(out, width, end + shift, m->few.id, m->few.got);
+    }
+    return at;
+}
+
+static inline void add_miss(TokEnc *e, const char *s, size_t n, const Ahead *a, size_t at)
+{
+    Miss *m = &e->miss[e->misses++];
+    m->lo = a->lo, m->hi = a->hi, m->at = at, m->few.s = s, m->few.n = n;
+    __builtin_prefetch(enccache_beside(&e->c, a->home));
+    __builtin_prefetch(enccache_bits(&e->c, key_hash(a->lo, a->hi)));
 }
 
 /* ---- a text ---------------------------------------------------------------------------- */
@@ -202,7 +261,6 @@ static const uint64_t low_mask[16][2] = {
 typedef uint16_t Half8 __attribute__((vector_size(16)));
 typedef uint32_t Word8 __attribute__((vector_size(32)));
 
-typedef struct Ahead { uint64_t lo, hi; const Entry *home; } Ahead;
 enum { AHEAD = 64 };            /* pieces whose entries are asked for before they are looked at */
 static const Entry no_key[2] __attribute__((aligned(64)));
                                 /* home of what is no key: 0 ids */
@@ -265,8 +323,9 @@ size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *e
             size_t got = cw == 2 ? x->w2.n : x->w4.n;
             if (__builtin_expect((first && second) || !got, 0)) {
                 size_t start = k ? end[k - 1] : from, n = end[k] - start;
-                if (a->hi) at += encode_short(e, s + start, n, out, at, ow);
+                if (first && second) add_miss(e, s + start, n, a, at);
                 else at += encode_long(e, s + start, n, out, at, ow);
+                if (e->misses == FEW) at = put_misses(e, out, at, ow);
                 continue;
             }
             if (cw == 2 && ow == 2) {
@@ -328,6 +387,7 @@ void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
                      (e, s + i, safe, ends, count, out->id, out->n);
         i += ends[count - 1];
     }
+    out->n = put_misses(e, out->id, out->n, out->width);
 }
 
 uint64_t tok_encode(TokEnc *e, const char *s, size_t n, Ids *ids)

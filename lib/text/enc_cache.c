@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { LONG_BITS = 15, LONG_ROOM = 3 << 19, TOKEN_BITS = 19, SEEN_BITS = 15 };
+enum { LONG_BITS = 15, LONG_ROOM = 3 << 19, SEEN_BITS = 15 };
 #define LONG_BYTES ((sizeof(Long) << LONG_BITS) + LONG_ROOM)
 
 enum { PAGE = 2 << 20 };
@@ -46,10 +46,28 @@ static void fill(const EncCache *c, Entry *p, uint64_t lo, uint64_t hi, const ui
     }
 }
 
+static bool is(const Entry *p, uint64_t lo, uint64_t hi) { return p->lo == lo && p->hi == hi; }
+
+const Entry *enccache_find(EncCache *c, uint64_t lo, uint64_t hi)
+{
+    Entry *p = enccache_line(c, lo, hi), *q = enccache_beside(c, p);
+    if (is(p, lo, hi)) return p;
+    if (is(p + 1, lo, hi)) return p + 1;
+    if (!is(q, lo, hi) && !is(++q, lo, hi)) return NULL;
+    Entry x = *q;
+    *q = p[1];
+    p[1] = x;
+    return p + 1;
+}
+
 void enccache_put(EncCache *c, uint64_t lo, uint64_t hi, const uint32_t *id, size_t n)
 {
-    Entry *p = enccache_line(c, lo, hi);
-    fill(c, p->hi ? p + 1 : p, lo, hi, id, n);
+    Entry *p = enccache_line(c, lo, hi), *q = enccache_beside(c, p);
+    if (p->hi && (++p)->hi) {
+        bool guest = enccache_line(c, q[1].lo, q[1].hi) != q;   /* or nobody */
+        if (!q->hi || guest) p = q + (q->hi != 0);
+    }
+    fill(c, p, lo, hi, id, n);
 }
 
 /* Tokens whose piece becomes that token. Those with a tokenizer that says nothing of the kind are
@@ -78,11 +96,6 @@ static void seed(EncCache *c, const Tok *t)
         }
         c->token[hash >> (64 - TOKEN_BITS) >> 6] |= (uint64_t)1 << (hash >> (64 - TOKEN_BITS) & 63);
     }
-}
-
-bool enccache_token(const EncCache *c, uint64_t hash)
-{
-    return c->token[hash >> (64 - TOKEN_BITS) >> 6] >> (hash >> (64 - TOKEN_BITS) & 63) & 1;
 }
 
 void enccache_make(EncCache *c, const Tok *t, int bits)

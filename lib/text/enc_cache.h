@@ -4,8 +4,9 @@
  * Short ones, of up to KEY bytes that became few tokens: lines of two 32-byte entries in a cache
  * line, bytes and length as one 16-byte key, then the ids, which are stored all at once whatever
  * their number. A line begins with the tokens that belong there, the lowest ids, since these are
- * the most frequent ones; what is met later takes its second place. Others of up to LONG bytes have
- * a second table, which takes in what is met for the second time and forgets all when full. */
+ * the most frequent ones; what is met later takes its second place, or is a guest in the line
+ * beside it, where only who misses it at home looks. Others of up to LONG bytes have a second
+ * table, which takes in what is met for the second time and forgets all when full. */
 #ifndef TEXT_ENC_CACHE_H
 #define TEXT_ENC_CACHE_H
 #include "text/enc_int.h"
@@ -55,6 +56,21 @@ static inline Entry *enccache_line(const EncCache *c, uint64_t lo, uint64_t hi)
     return c->tab + 2 * (key_hash(lo, hi) >> c->shift);
 }
 
+static inline Entry *enccache_beside(const EncCache *c, const Entry *line)
+{
+    return c->tab + ((line - c->tab) ^ 2);
+}
+
+/* The key's entry, or NULL. From the line beside its own it goes to the second place of its own. */
+const Entry *enccache_find(EncCache *c, uint64_t lo, uint64_t hi);
+/* Its ids; returns how many, 0: look in the second table. */
+static inline size_t entry_ids(const EncCache *c, const Entry *p, uint32_t *id)
+{
+    size_t n = c->width == 2 ? p->w2.n : p->w4.n;
+    for (size_t i = 0; i < n; i++) id[i] = c->width == 2 ? p->w2.id[i] : p->w4.id[i];
+    return n;
+}
+
 /* The key takes a place in its line; more ids than fit are left to enccache_put_long(). */
 void enccache_put(EncCache *c, uint64_t lo, uint64_t hi, const uint32_t *id, size_t n);
 /* The ids, *n of them; or NULL. hash is xxh3(s, bytes). */
@@ -63,6 +79,15 @@ const uint32_t *enccache_long(const EncCache *c, const char *s, size_t bytes, ui
 void enccache_put_long(EncCache *c, const char *s, size_t bytes, uint64_t hash, const uint32_t *id,
                     size_t n);
 /* false: s is no token. hash: key_hash() of up to KEY bytes, else xxh3. */
-bool enccache_token(const EncCache *c, uint64_t hash);
+enum { TOKEN_BITS = 19 };
+static inline const uint64_t *enccache_bits(const EncCache *c, uint64_t hash)
+{
+    return &c->token[hash >> (64 - TOKEN_BITS) >> 6];
+}
+
+static inline bool enccache_token(const EncCache *c, uint64_t hash)
+{
+    return *enccache_bits(c, hash) >> (hash >> (64 - TOKEN_BITS) & 63) & 1;
+}
 
 #endif

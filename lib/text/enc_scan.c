@@ -197,27 +197,62 @@ AVX2 static inline __m256i with16(__m256i v, size_t i, uint32_t x)
     return _mm256_blendv_epi8(v, _mm256_set1_epi16((short)x), at);
 }
 
-/* first[i]: the key of the symbols i + 1 and i + 2; 16 keys, NONE from n - 1 on. */
+/* The lowest merge; false if there is none. key[i]: that of the symbols i + 1 and i + 2, NONE from
+ * n - 1 on; id[0] and id[n + 1] are borders. */
+AVX2 static inline __attribute__((always_inline))
+bool step_16(const PairTable *m, __m256i *keys, uint64_t *alive, uint32_t *ids)
+{
+    __m256i key = *keys;
+    uint32_t x = minpos(_mm256_castsi256_si128(key));
+    uint32_t y = minpos(_mm256_extracti128_si256(key, 1)) + (8 << 16);
+    x = (y & 0xffff) < (x & 0xffff) ? y : x;
+    uint32_t id = x & 0xffff;
+    if (id == NONE) return false;
+    size_t at = (x >> 16) + 1, gone = next_of(*alive, at);
+    size_t after = next_of(*alive, gone), before = prev_of(*alive, at);
+    *alive ^= 1ull << gone;
+    uint32_t right = pair_quick(m, id, ids[after]), left = pair_quick(m, ids[before], id);
+    ids[at] = id;
+    key = with16(with16(key, gone - 1, NONE), at - 1, right);
+    *keys = with16(key, before - 1, left);      /* no place if there is none before */
+    return true;
+}
+
 AVX2 static size_t merge_16(const PairTable *table, Symbols *w, const uint16_t *first,
                             uint32_t *out)
 {
     const PairTable m = *table;
     uint64_t alive = (4ull << w->n) - 1;
     __m256i key = _mm256_loadu_si256((const __m256i *)first);
-    for (;;) {
-        uint32_t x = minpos(_mm256_castsi256_si128(key));
-        uint32_t y = minpos(_mm256_extracti128_si256(key, 1));
-        uint32_t id = x & 0xffff;
-        size_t i = x >> 16;
-        if ((y & 0xffff) < id) id = y & 0xffff, i = (y >> 16) + 8;
-        if (id == NONE) return alive_out(alive, w, out);
-        size_t at = i + 1, gone = next_of(alive, at);
-        size_t after = next_of(alive, gone), before = prev_of(alive, at);
-        alive ^= 1ull << gone;
-        uint32_t right = pair_quick(&m, id, w->id[after]), left = pair_quick(&m, w->id[before], id);
-        w->id[at] = id;
-        key = with16(with16(key, gone - 1, NONE), i, right);
-        if (before) key = with16(key, before - 1, left);
+    while (step_16(&m, &key, &alive, w->id)) {}
+    return alive_out(alive, w, out);
+}
+
+AVX2 static void merge_few(const EncModel *model, Few *const *piece, size_t count)
+{
+    const PairTable m = model->pairs;
+    struct { __m256i key; uint64_t alive; uint32_t id[FEW_BYTES + 2]; } w[FEW];
+    for (size_t k = 0; k < count; k++) {
+        const unsigned char *s = (const unsigned char *)piece[k]->s;
+        size_t n = piece[k]->n;
+        uint16_t first[16];
+        memset(first, 0xff, sizeof first);
+        for (size_t i = 0; i + 1 < n; i++) first[i] = model->bytes[s[i] << 8 | s[i + 1]];
+        for (size_t i = 0; i < n; i++) w[k].id[i + 1] = s[i];
+        w[k].id[0] = w[k].id[n + 1] = NO_ID;
+        w[k].alive = (4ull << n) - 1;
+        w[k].key = _mm256_loadu_si256((const __m256i *)first);
+    }
+    for (unsigned going = (1u << count) - 1; going; )
+        for (unsigned g = going; g; g &= g - 1) {
+            unsigned k = (unsigned)__builtin_ctz(g);
+            if (!step_16(&m, &w[k].key, &w[k].alive, w[k].id)) going ^= 1u << k;
+        }
+    for (size_t k = 0; k < count; k++) {
+        size_t got = 0;
+        for (uint64_t a = w[k].alive & ~(1ull << (piece[k]->n + 1)) & ~1ull; a; a &= a - 1)
+            piece[k]->id[got++] = w[k].id[__builtin_ctzll(a)];
+        piece[k]->got = got;
     }
 }
 
@@ -402,6 +437,18 @@ size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out)
     w.id[0] = w.id[n + 1] = NO_ID;
     for (size_t i = 0; i < n; i++) w.id[i + 1] = (unsigned char)s[i];
     return merge(m, &w, out);
+}
+
+void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
+{
+#ifdef __x86_64__
+    if (m->simd && !m->pairs.wide) {
+        merge_few(m, piece, count);
+        return;
+    }
+#endif
+    for (size_t k = 0; k < count; k++)
+        piece[k]->got = enc_scan(m, piece[k]->s, piece[k]->n, piece[k]->id);
 }
 
 size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out)

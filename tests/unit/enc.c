@@ -167,9 +167,31 @@ static bool same(const uint32_t *a, size_t n, const Ids *b)
 
 /* ---- pieces -------------------------------------------------------------------------- */
 
+/* Short pieces several at once, as many as there may be and fewer. */
+static int few_wrong(const Tok *t, const EncModel *m, int letters)
+{
+    char s[FEW][FEW_BYTES];
+    Few few[FEW], *p[FEW];
+    size_t count = 1 + below(FEW);
+    int wrong = 0;
+    for (size_t k = 0; k < count; k++) {
+        p[k] = &few[k];
+        few[k].s = s[k], few[k].n = 1 + below(FEW_BYTES);
+        for (size_t i = 0; i < few[k].n; i++) s[k][i] = (char)('a' + below((uint64_t)letters));
+    }
+    enc_scan_few(m, p, count);
+    for (size_t k = 0; k < count; k++) {
+        Ids want = {0};
+        naive(t, s[k], few[k].n, &want);
+        wrong += !same(few[k].id, few[k].got, &want);
+        ids_free(&want);
+    }
+    return wrong;
+}
+
 static void piece_ways(void)
 {
-    int scan = 0, walk = 0, heap = 0, rounds = 0, unreached = 0;
+    int scan = 0, walk = 0, heap = 0, few = 0, rounds = 0, unreached = 0;
     uint32_t out[1000];
     WalkRoom room = {0};
     PieceRoom heap_room = {0};
@@ -192,11 +214,13 @@ static void piece_ways(void)
             if (whole < 0) heap += !same(got.id, got.n, &want);
             else unreached += want.n > 1;
             ids_free(&want), ids_free(&got);
+            few += few_wrong(t, m, letters);
         }
         encmodel_free(m), tok_free(t);
         free(room.seen), room.seen = NULL;              /* it goes with the tokenizer */
     }
     ok(!scan, "%d pieces by scanning for the lowest merge (%d wrong)", rounds, scan);
+    ok(!few, "several short ones at once (%d wrong)", few);
     ok(!walk, "by walking (%d wrong)", walk);
     ok(!heap, "with the heap (%d wrong)", heap);
     ok(unreached > 0, "%d of them tokens that merging does not reach", unreached);
@@ -220,6 +244,7 @@ static void wide_pieces(void)
         naive(t, s, n, &want);
         if (n <= scan_max(m)) scan += !same(out, enc_scan(m, s, n, out), &want);
         walk += !same(out, enc_walk(m, &room, s, n, out), &want);
+        scan += few_wrong(t, m, 4);
         ids_free(&want);
     }
     ok(!scan && !walk, "%d pieces with ids of 17 bits (scan: %d wrong, walk: %d)", rounds, scan,
