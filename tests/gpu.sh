@@ -5,9 +5,11 @@
 #   tests      tests/cuda/*.c, whose kernels run on the device here, each twice or more: same bits
 #   sanitizer  compute-sanitizer memcheck and racecheck on some of them, if it is installed
 #   ops        each operation of a step of depth 20 against the device's roofs
-#   training   depth 12 in bf16, 100 steps: tok/s, MFU, memory; losses of 20 steps against the CPU's
+#   training   depth 12 in bf16, 100 steps: tok/s, MFU, memory; the same in fp8 from compute capability
+#              8.9 on; losses of 20 steps against the CPU's
 #   decoding   a row of 256 tokens from that model: tok/s, and what part of the bandwidth that is
 #
+# CUDA_ARCHS=90a (or the device's): kernels for it, which fp8's conversion gains by.
 # GPU_PEAK=TFLOPS (bf16, dense) and GPU_BANDWIDTH=GB/s where the device is not in the table below.
 # GPU_DEPTH, GPU_ROWS, GPU_STEPS: of the training run. GPU_DEVICE=cpu tries the script out without a device.
 set -u
@@ -30,6 +32,7 @@ case $name in
     *) roof="0 0";;
 esac
 peak=${GPU_PEAK:-${roof% *}}; bandwidth=${GPU_BANDWIDTH:-${roof#* }}
+capability=$([ "$GPU_DEVICE" = cpu ] || nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d .)
 say "$name, peak $peak TFLOP/s, memory $bandwidth GB/s"
 
 # ---- tests
@@ -48,7 +51,7 @@ done
 sanitizer=
 if [ "$GPU_DEVICE" != cpu ] && command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
-        for what in attn "ops rmsnorm" "ops embed" "ops xent" "ops route"; do
+        for what in attn fp8 "ops rmsnorm" "ops embed" "ops xent" "ops route"; do
             [ "$(left)" -gt 240 ] || break
             # shellcheck disable=SC2086
             set -- $what
@@ -81,19 +84,38 @@ awk 'function rnd(k) { x = (x * 16807) % 2147483647; return int(x / 2147483647 *
 train() { gpt-train -q -t "$dir/a.tok" --train "$dir/a.rows" --force "$@"; }
 field() { sed -n "s/.*\"$1\": \([0-9.e+-]*\).*/\1/p"; }
 size="--depth $GPU_DEPTH -B $GPU_ROWS --total-batch-size $((GPU_ROWS * GPU_T))"
-# shellcheck disable=SC2086
-planned=$(train $size --dry-run --json -d "$GPU_DEVICE" --dtype bf16 -o "$dir/m" | tr ',' '\n' | field bytes | head -n 1)
-{ [ "$GPU_DEVICE" = cpu ] || timeout 300 nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -lms 500; } >"$dir/used" & poll=$!
-# shellcheck disable=SC2086
-timeout 200 gpt-train -q -t "$dir/a.tok" --train "$dir/a.rows" --force $size --steps "$GPU_STEPS" -d "$GPU_DEVICE" --dtype bf16 \
-    --peak-flops "${peak}e12" -o "$dir/m" >"$dir/train.jsonl" || { say "training failed"; failed=1; }
-kill $poll 2>/dev/null
-used=$(sort -n "$dir/used" | tail -n 1)
-# the median of the second half
-rate=$(field tok_per_s <"$dir/train.jsonl" | awk -v n="$GPU_STEPS" 'NR > n / 2' | sort -n | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : 0}')
-mfu=$(field mfu <"$dir/train.jsonl" | tail -n 1)
-loss=$(field loss <"$dir/train.jsonl" | tail -n 1)
-say "depth $GPU_DEPTH, $GPU_STEPS steps: $rate tok/s, MFU ${mfu:-?}, loss $loss, ${used:-?} MiB of the device in use (planned ${planned:-?} bytes)"
+# GPU_STEPS steps in a type: rate, mfu, loss, used, planned
+measured() {
+    # shellcheck disable=SC2086
+    planned=$(train $size --dry-run --json -d "$GPU_DEVICE" --dtype "$1" -o "$dir/$1" | tr ',' '\n' | field bytes | head -n 1)
+    { [ "$GPU_DEVICE" = cpu ] || timeout 300 nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -lms 500; } >"$dir/used" & poll=$!
+    # shellcheck disable=SC2086
+    timeout "$2" gpt-train -q -t "$dir/a.tok" --train "$dir/a.rows" --force $size --steps "$GPU_STEPS" -d "$GPU_DEVICE" --dtype "$1" \
+        --peak-flops "${peak}e12" -o "$dir/$1" >"$dir/train.jsonl" || { say "training in $1 failed"; failed=1; }
+    kill $poll 2>/dev/null
+    used=$(sort -n "$dir/used" | tail -n 1)
+    # the median of the second half
+    rate=$(field tok_per_s <"$dir/train.jsonl" | awk -v n="$GPU_STEPS" 'NR > n / 2' | sort -n | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : 0}')
+    mfu=$(field mfu <"$dir/train.jsonl" | tail -n 1)
+    loss=$(field loss <"$dir/train.jsonl" | tail -n 1)
+    say "depth $GPU_DEPTH, $1, $GPU_STEPS steps: $rate tok/s, MFU ${mfu:-?}, loss $loss, ${used:-?} MiB of the device in use (planned ${planned:-?} bytes)"
+}
+report() {
+    printf '{"depth": %s, "rows": %s, "steps": %s, "tok_per_s": %s, "mfu": %s, "loss": %s, "mib_used": %s, "bytes_planned": %s}' \
+        "$GPU_DEPTH" "$GPU_ROWS" "$GPU_STEPS" "$rate" "${mfu:-null}" "${loss:-null}" "${used:-null}" "${planned:-null}"
+}
+measured bf16 200
+training=$(report) loss16=$loss
+
+# in eight bits, where the device has them: the loss of bf16, within what its noise may do in so few steps
+fp8=null
+if [ "${capability:-0}" -lt 89 ]; then say "no fp8: compute capability $capability"
+elif [ "$(left)" -lt 120 ]; then say "no time for fp8"
+else
+    measured fp8 100
+    fp8=$(report)
+    awk -v a="${loss:-99}" -v b="${loss16:-0}" 'BEGIN {d = a - b; exit !(d < 0.1 && -d < 0.1)}' || { failed=1; say "fp8: not bf16's loss"; }
+fi
 
 # losses of a small model, device against CPU, both types
 agree=
@@ -109,7 +131,7 @@ done
 
 # ---- decoding: a short and a long answer; the difference is that of the tokens
 decode() {
-    gpt-sample -q -m "$dir/m" -d "$GPU_DEVICE" --dtype bf16 -p ba -n "$1" --temperature 0 --json |
+    gpt-sample -q -m "$dir/bf16" -d "$GPU_DEVICE" --dtype bf16 -p ba -n "$1" --temperature 0 --json |
         sed -n 's/.*"tokens": *\([0-9]*\).*/\1/p'
 }
 clock() { date +%s.%N; }
@@ -123,7 +145,6 @@ say "decoding: $decoding"
 printf '{"device": "%s", "peak_tflops": %s, "bandwidth_gbytes": %s, "passed": %s, "seconds": %s,\n' \
     "$name" "$peak" "$bandwidth" "$([ $failed = 0 ] && echo true || echo false)" "$((480 - $(left)))"
 printf ' "tests": [%s],\n "sanitizer": [%s],\n "ops": [%s],\n' "$tests" "$sanitizer" "$ops"
-printf ' "training": {"depth": %s, "rows": %s, "steps": %s, "tok_per_s": %s, "mfu": %s, "loss": %s, "mib_used": %s, "bytes_planned": %s},\n' \
-    "$GPU_DEPTH" "$GPU_ROWS" "$GPU_STEPS" "$rate" "${mfu:-null}" "${loss:-null}" "${used:-null}" "${planned:-null}"
+printf ' "training": %s,\n "training_fp8": %s,\n' "$training" "$fp8"
 printf ' "loss_off_cpu": {%s},\n "decoding": {%s}}\n' "$agree" "$decoding"
 exit $failed
