@@ -1,14 +1,17 @@
 /* attn_faults.h -- attention's kernels once more, in the namespace and with the FAULT that
  * attn_faults.cpp has set up. */
 #undef OPS_CUDA_ATTN_TILE_H
+#undef OPS_CUDA_ATTN_ROW_H
 namespace fwd {
 #include "ops/cuda/attn_fwd.cu"
 } // namespace fwd
 #undef OPS_CUDA_ATTN_TILE_H
+#undef OPS_CUDA_ATTN_ROW_H
 namespace bwd {
 #include "ops/cuda/attn_bwd.cu"
 } // namespace bwd
 #undef OPS_CUDA_ATTN_TILE_H
+#undef OPS_CUDA_ATTN_ROW_H
 namespace split {
 #include "ops/cuda/attn_split.cu"
 } // namespace split

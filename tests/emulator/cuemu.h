@@ -169,6 +169,12 @@ template <class T> static inline T __shfl_sync(unsigned, T v, int from)
 {
     return cuemu_shuffle(v, from);
 }
+static inline int __any_sync(unsigned m, int v)
+{
+    v = v != 0;
+    for (int o = 16; o; o >>= 1) v |= __shfl_xor_sync(m, v, o);
+    return v;
+}
 static inline int atomicAdd(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 static inline float __uint_as_float(unsigned u)
 {

@@ -89,6 +89,29 @@ static void gather_values(Fwd *f, const Head *h, const real *v, int64_t j0)
             }
         }
 }
+/* Query i alone: o = the sum of exp(score - max) v, in two passes over the keys; returns the sum of
+ * exp(score - max). */
+static double attend_row(const Head *h, int i, real *o)
+{
+    const real scale = (real)(1 / sqrt(h->D));
+    const int64_t lo = first_seen(h, i), at = h->p0 + i;
+    const Act *q = h->q + i * h->lq;
+    real top = NONE;
+    double sum = 0;
+    for (int64_t j = lo; j <= at; j++) {
+        const real s = scale * dot_row(q, h->k + j * h->lk, h->D);
+        top = s > top ? s : top;
+    }
+    memset(o, 0, (size_t)pad(h->D) * sizeof *o);
+    for (int64_t j = lo; j <= at; j++) {
+        real p = (real)exp((double)(scale * dot_row(q, h->k + j * h->lk, h->D) - top));
+        sum += (double)p;
+        if (h->drop)
+            drop_row(&p, (Seen){ 0, 1 }, h->drop, (h->n0 + (uint64_t)i) * h->T + (uint64_t)j);
+        add_row(o, p, h->v + j * h->lk, h->D);
+    }
+    return sum;
+}
 static void attend(const Head *h, real *work)
 {
     const int D = h->D;
@@ -109,8 +132,9 @@ static void attend(const Head *h, real *work)
         gather_values(&f, h, kt + size, j0);
     }
     for (int i = 0; i < h->rows; i++) {
-        double l = vsum(*(const VecU *)(f.l + i * VL));
-        const real by = (real)(1 / l);
+        double l = vsum(*(const VecU *)(f.l + i * VL)), sum = l;
+        if (isfinite(l) && odd_row(f.o + i * Dp, Dp)) sum = attend_row(h, i, f.o + i * Dp);
+        const real by = (real)(1 / sum);
         for (int c = 0; c < D; c += VL)
             astore(h->y + i * h->lq + c, by * vload(f.o + i * Dp + c, D - c), D - c);
         if (h->lse) h->lse[i * h->ll] = (real)(((double)f.m[i] + log2(l)) / LOG2E);
@@ -127,10 +151,7 @@ static void attend_few(const Head *h, real *p)
         Act *y = h->y + i * h->lq;
         real top = NONE;
         for (int64_t j = 0; j < n; j++) {
-            Vec s = { 0 };
-            for (int d = 0; d < D; d += VL)
-                s += aload(q + d, D - d) * aload(k + j * h->lk + d, D - d);
-            p[j] = scale * (real)vsum(s);
+            p[j] = scale * dot_row(q, k + j * h->lk, D);
             top = p[j] > top ? p[j] : top;
         }
         double sum = 0;

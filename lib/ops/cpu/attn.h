@@ -106,6 +106,27 @@ INLINE void drop_row(real *s, Seen w, const Drop *d, uint64_t first)
         s[j] *= drop_number(d->key, first + (uint64_t)j) >= limit ? by : 0;
 }
 
+/* ---- a row alone, for what a product of blocks made NaN: it multiplies what a row does not see by 0,
+ * and 0 times the NaN or the infinity of another is NaN */
+
+/* Has x [Dp] a NaN or an infinity in it? */
+INLINE int odd_row(const real *x, int64_t Dp)
+{
+    Vec z = { 0 };
+    for (int64_t c = 0; c < Dp; c += VL) z += 0 * *(const VecU *)(x + c);
+    return vsum(z) != 0;
+}
+INLINE real dot_row(const Act *x, const Act *y, int D)
+{
+    Vec s = { 0 };
+    for (int c = 0; c < D; c += VL) s += aload(x + c, D - c) * aload(y + c, D - c);
+    return (real)vsum(s);
+}
+INLINE void add_row(real *to, real f, const Act *x, int D)      /* to [Dp] += f x */
+{
+    for (int c = 0; c < D; c += VL) *(VecU *)(to + c) += f * aload(x + c, D - c);
+}
+
 /* s[MR][LDS], the panels of columns that w touches: rows a of n packed on the left times b */
 INLINE void scores(real *s, const real *a, int n, const real *b, int64_t Dp, Seen w)
 {

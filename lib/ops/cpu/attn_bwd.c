@@ -198,6 +198,48 @@ static int64_t last_query(const int *doc, int64_t j0, int nk, int T, int window)
     return hi;
 }
 
+/* A key or a query alone (see attn.h): dk and dv, dq [Dp], as they come out of the blocks. */
+typedef struct Weight { real p, ds; } Weight;           /* of query n = (b T + t) H + h and key m */
+INLINE Weight weight_of(const Grad *a, int64_t n, int64_t m, int64_t j)
+{
+    const int64_t D = a->D, t = n / a->H % a->T, row = n / a->H / a->T * a->H + n % a->H;
+    const double s = (double)dot_row(a->q + n * D, a->k + m * D, a->D) / sqrt(a->D);
+    Weight x = { (real)exp(s - (double)a->lse[n]), dot_row(a->dy + n * D, a->v + m * D, a->D) };
+    real kept = x.p;
+    if (a->drop) {
+        const uint64_t first = ((a->drop->at * (uint64_t)a->H + (uint64_t)row) * (uint64_t)a->T +
+                                (uint64_t)t) * (uint64_t)a->T + (uint64_t)j;
+        drop_row(&kept, (Seen){ 0, 1 }, a->drop, first);
+        drop_row(&x.ds, (Seen){ 0, 1 }, a->drop, first);
+    }
+    x.ds = x.p * (x.ds - a->dot[n]);
+    x.p = kept;
+    return x;
+}
+static void grad_key(const Grad *a, int64_t b, int64_t g, int64_t j, real *dk, real *dv)
+{
+    const int64_t group = a->H / a->K, m = (b * a->T + j) * a->K + g;
+    const int64_t end = last_query(a->doc ? a->doc + b * a->T : NULL, j, 1, a->T, a->window);
+    memset(dk, 0, (size_t)a->Dp * sizeof *dk);
+    memset(dv, 0, (size_t)a->Dp * sizeof *dv);
+    for (int64_t h = g * group; h < (g + 1) * group; h++)
+        for (int64_t t = j; t < end; t++) {
+            const int64_t n = (b * a->T + t) * a->H + h;
+            const Weight x = weight_of(a, n, m, j);
+            add_row(dk, x.ds, a->q + n * a->D, a->D);
+            add_row(dv, x.p, a->dy + n * a->D, a->D);
+        }
+}
+static void grad_query(const Grad *a, int64_t b, int64_t h, int64_t t, real *dq)
+{
+    const int64_t n = (b * a->T + t) * a->H + h, g = h / (a->H / a->K);
+    memset(dq, 0, (size_t)a->Dp * sizeof *dq);
+    for (int64_t j = first_key(t, a->window, a->doc ? a->doc[b * a->T + t] : 0); j <= t; j++) {
+        const int64_t m = (b * a->T + j) * a->K + g;
+        add_row(dq, weight_of(a, n, m, j).ds, a->k + m * a->D, a->D);
+    }
+}
+
 static void grad_keys(const Grad *a, Bwd *f, int64_t b, int64_t g, int64_t j0)
 {
     const int nk = (int)min64(BK, a->T - j0), group = a->H / a->K;
@@ -215,19 +257,35 @@ static void grad_keys(const Grad *a, Bwd *f, int64_t b, int64_t g, int64_t j0)
             add_transposed(a, &x, f->dk, f->ds, f->qr + at);
             add_queries(a, &x, f->dq + (h * a->Tp + t) * a->Dp, f);
         }
+    for (int64_t r = 0; r < nk; r++) {
+        real *dk = f->dk + r * a->Dp, *dv = f->dv + r * a->Dp;
+        const Act *k = a->k + ko + r * lk;
+        if ((odd_row(dk, a->Dp) || odd_row(dv, a->Dp)) && isfinite(0 * dot_row(k, k, a->D)))
+            grad_key(a, b, g, j0 + r, dk, dv);          /* a NaN in k: all of them are */
+    }
     if (a->dk) add_rows(a->dk + ko, lk, nk, f->dk, a->Dp, 0, 1, a->D,
                         (real)(1 / sqrt(a->D)));
     if (a->dv) add_rows(a->dv + ko, lk, nk, f->dv, a->Dp, 0, 1, a->D, 1);
 }
 /* rows [t, t + rows) of dq of the group: the sum of its parts */
-static void finish_queries(const Grad *a, int64_t b, int64_t g, int64_t t, int64_t rows,
-                           const real *dq)
+static void finish_queries(const Grad *a, int64_t b, int64_t g, int64_t t, int64_t rows, real *dq)
 {
     const int group = a->H / a->K;
     const int64_t all = group * a->Tp * a->Dp;
-    for (int64_t h = 0; a->dq && h < group; h++)
+    for (int64_t h = 0; a->dq && h < group; h++) {
+        for (int64_t r = t; r < t + rows; r++) {
+            const int64_t n = (b * a->T + r) * a->H + g * group + h;
+            real *row = dq + (h * a->Tp + r) * a->Dp;
+            int odd = 0;
+            for (int64_t i = 0; i < a->parts; i++) odd |= odd_row(row + i * all, a->Dp);
+            if (!odd || !isfinite(a->lse[n]) || !isfinite(a->dot[n])) continue;
+            for (int64_t i = 1; i < a->parts; i++)
+                memset(row + i * all, 0, (size_t)a->Dp * sizeof *row);
+            grad_query(a, b, g * group + h, r, row);
+        }
         add_rows(a->dq + ((b * a->T + t) * a->H + g * group + h) * a->D, (int64_t)a->H * a->D, rows,
                  dq + (h * a->Tp + t) * a->Dp, a->Dp, all, a->parts, a->D, (real)(1 / sqrt(a->D)));
+    }
 }
 static void grad_part(const Grad *a, int64_t task, real *work, real *dq)
 {

@@ -52,17 +52,33 @@ INLINE void add_pair(Bf16 *to, float x, float y)
     const uint32_t old = *(const uint32_t *)to;
     *(uint32_t *)to = bf16_pair(low(old) + x, high(old) + y);
 }
-/* dx[rows][D], rows `stride` apart, += f c: 16 rows of which this lane holds two */
+/* dx[rows][D], rows `stride` apart, += f c, but for those in `not_these`: 16 rows of which this lane
+ * holds two */
 template <int D>
-INLINE void add_out(Bf16 *dx, int64_t stride, const float (*c)[4], float f,
-                                        int rows, Lane at)
+INLINE void add_out(Bf16 *dx, int64_t stride, const float (*c)[4], float f, int rows,
+                    unsigned not_these, Lane at)
 {
     UNROLL for (int r = 0; r < 2; r++) {
         const int n = r * 8 + at.row;
-        if (n >= rows) continue;
+        if (n >= rows || not_these >> r & 1) continue;
         UNROLL for (int d = 0; d < D / 8; d++)
             add_pair(dx + n * stride + d * 8 + at.col, f * c[d][2 * r], f * c[d][2 * r + 1]);
     }
+}
+
+INLINE Stats stats_of(const Stat *stat, const AttnShape &a, int Tp)
+{
+    return { &stat->lse, &stat->dot, 1, (int64_t)a.H * Tp * 4, 4, (int64_t)Tp * 4 };
+}
+/* Has this lane's part of a row of a tile a NaN or an infinity in it? */
+template <int D> INLINE bool odd_in_tile(const Bf16 *row, Lane at)
+{
+    uint32_t any = 0;
+    UNROLL for (int d = 0; d < D / 8; d++) {
+        const uint32_t u = *(const uint32_t *)(row + d * 8 + at.col);
+        any |= (u & 0x7f80) == 0x7f80 || (u & 0x7f800000) == 0x7f800000;
+    }
+    return any;
 }
 
 /* Tile i of a group's queries: `tiles` a head, from query t0 on. */
@@ -140,8 +156,22 @@ attn_dkdv(Bf16 *dk, Bf16 *dv, const Bf16 *dy, const Stat *stat, const Bf16 *q, c
         add_rows<D, 1, M>(ak, pp, tq, at.lane);
     }
     const int64_t to = ko + at.warp * 16 * lk;
-    if (dk) add_out<D>(dk + to, lk, ak[0], f, nk - at.warp * 16, at);
-    if (dv) add_out<D>(dv + to, lk, av[0], 1, nk - at.warp * 16, at);
+    const int rows = nk - at.warp * 16;
+    unsigned again = 0, hopeless = 0;           /* a NaN in k: all of dk and dv is */
+    UNROLL for (int r = 0; r < 2; r++) {
+        if (any_odd<D>(ak[0], r) || any_odd<D>(av[0], r)) again |= 1u << r;
+        if (again && odd_in_tile<D>(sk + (at.warp * 16 + r * 8 + at.row) * S, at)) hopeless |= 1u << r;
+    }
+    again = of_rows(again) & ~of_rows(hopeless);
+    if (dk) add_out<D>(dk + to, lk, ak[0], f, rows, again, at);
+    if (dv) add_out<D>(dv + to, lk, av[0], 1, rows, again, at);
+    if (!__any_sync(~0u, again)) return;
+    const AttnGrads g = { NULL, dk, dv, dy, NULL, q, k, v, NULL };
+    for (int n = 0; n < imin(16, rows); n++)
+        if (is_set(again, n))
+            row_dkdv<DROP>(dk, dv, g, stats_of(stat, a, Tp), a, f,
+                           ((int64_t)b * a.T + key + n) * a.K + hk,
+                           (float *)(void *)(sk + at.warp * 16 * S));
 }
 
 /* dq of 64 queries, 16 a warp; N keys at a time */
@@ -193,7 +223,17 @@ attn_dq(Bf16 *dq, const Bf16 *dy, const Stat *stat, const Bf16 *q, const Bf16 *k
         pack_pairs<1, N>(pp, s);
         add_rows<D, 1, N>(dx, pp, tk, at.lane);
     }
-    add_out<D>(dq + qo + at.warp * 16 * lq, lq, dx[0], f, rows - at.warp * 16, at);
+    unsigned again = 0;
+    UNROLL for (int r = 0; r < 2; r++)
+        if (any_odd<D>(dx[0], r) && !not_finite(x[r].lse) && !not_finite(x[r].dot)) again |= 1u << r;
+    again = of_rows(again);
+    add_out<D>(dq + qo + at.warp * 16 * lq, lq, dx[0], f, rows - at.warp * 16, again, at);
+    if (!__any_sync(~0u, again)) return;
+    const AttnGrads g = { dq, NULL, NULL, dy, NULL, q, k, v, NULL };
+    for (int n = 0; n < imin(16, rows - at.warp * 16); n++)
+        if (is_set(again, n))
+            row_dq<DROP>(dq, g, stats_of(stat, a, Tp), a, f, ((int64_t)b * a.T + t + n) * a.H + h,
+                         (float *)(void *)(sq + at.warp * 16 * S));
 }
 
 static int padded(int T) { return (T + TP - 1) / TP * TP; }

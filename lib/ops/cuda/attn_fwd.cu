@@ -91,20 +91,34 @@ attn_fwd(Bf16 *y, float *lse, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnS
         tile_is_asked_for();
         if (some) add_rows<D, MT, N>(w.o, pp, sv, at.lane);
     }
+    float l[MT][2];
+    unsigned again = 0;
+    UNROLL for (int i = 0; i < MT; i++)
+        UNROLL for (int r = 0; r < 2; r++) {
+            l[i][r] = row_sum(w.l[i][r]);
+            if (any_odd<D>(w.o[i], r) && !not_finite(l[i][r])) again |= 1u << (2 * i + r);
+        }
+    again = of_rows(again);
     UNROLL for (int i = 0; i < MT; i++)
         UNROLL for (int r = 0; r < 2; r++) {
             const int n = at.warp * R + i * 16 + r * 8 + at.row;
-            const float l = row_sum(w.l[i][r]), by = 1.f / l;
             if (n >= x.rows) continue;
+            if (lse && at.col == 0)
+                lse[((int64_t)x.b * a.T + x.t + n) * a.H + x.h] =
+                    (w.m[i][r] * f + log2f(l[i][r])) * ATTN_LN2;
+            if (again >> (2 * i + r) & 1) continue;
             Bf16 *to = y + qo + n * lq + at.col;
+            const float by = 1.f / l[i][r];
             UNROLL for (int d = 0; d < D / 8; d++) {
                 const float *o = w.o[i][d] + 2 * r;
                 *(uint32_t *)(to + d * 8) = bf16_pair(o[0] * by, o[1] * by);
             }
-            if (lse && at.col == 0)
-                lse[((int64_t)x.b * a.T + x.t + n) * a.H + x.h] =
-                    (w.m[i][r] * f + log2f(l)) * ATTN_LN2;
         }
+    if (!__any_sync(~0u, again)) return;
+    for (int n = 0; n < imin(R, x.rows - at.warp * R); n++)
+        if (is_set(again, n))
+            row_fwd<DROP>(y, NULL, q, k, v, a, f, ((int64_t)x.b * a.T + t + n) * a.H + x.h,
+                          (float *)(void *)(sq + at.warp * R * S));
 }
 
 template <int D, int MT, int N>

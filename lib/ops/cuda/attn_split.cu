@@ -48,6 +48,22 @@ INLINE float join(const Found<D> *x, int r, int d, float *m, float *l)
     return o;
 }
 
+/* y[n] = o / l, of which a lane has every 32nd channel; once more by attn_row.h if what it does not see
+ * made it NaN */
+template <int D>
+INLINE void finish(Bf16 *y, const Bf16 *q, const Bf16 *kc, const Bf16 *vc, const AttnShape &a, float f,
+                   int64_t n, const float *o, float l, float *room)
+{
+    bool odd = false;
+    UNROLL for (int i = 0; i < D / 32; i++) odd |= not_finite(o[i]);
+    if (__any_sync(~0u, odd) && !not_finite(l)) {
+        row_fwd<0>(y, NULL, q, kc, vc, a, f, n, room);
+        return;
+    }
+    UNROLL for (int i = 0; i < D / 32; i++)
+        aput(y + n * D + i * 32 + threadIdx.x % 32, o[i] / l);
+}
+
 /* part [B,T,H,splits][D]: o; then [B,T,H,splits][2]: max and sum. Not used by one split alone. */
 template <int D>
 static __global__ void __launch_bounds__(ATTN_THREADS)
@@ -122,27 +138,27 @@ static __global__ void __launch_bounds__(ATTN_THREADS)
                 found[at.warp].o[n][d * 8 + at.col + j] = w.o[0][d][2 * r + j];
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < rows * D; i += ATTN_THREADS) {
-        const int r = i / D, d = i % D;
+    for (int r = at.warp; r < rows; r += 4) {
         const int64_t n = query_of(a, x, x.n0 + r);
-        float m, l;
-        const float o = join<D>(found, r, d, &m, &l);
+        float m, l, o[D / 32];
+        UNROLL for (int i = 0; i < D / 32; i++) o[i] = join<D>(found, r, i * 32 + at.lane, &m, &l);
         if (splits == 1) {
-            aput(y + n * D + d, o / l);
+            finish<D>(y, q, kc, vc, a, f, n, o, l, (float *)(found + 4) + at.warp * ROW_ROOM_FWD(D));
             continue;
         }
-        part[(n * splits + split) * D + d] = o;
-        if (d > 0) continue;
-        float *ml = part + (int64_t)a.B * a.T * a.H * splits * D + (n * splits + split) * 2;
-        ml[0] = m;
-        ml[1] = l;
+        float *po = part + (n * splits + split) * D,
+              *ml = part + (int64_t)a.B * a.T * a.H * splits * D + (n * splits + split) * 2;
+        UNROLL for (int i = 0; i < D / 32; i++) po[i * 32 + at.lane] = o[i];
+        if (at.lane == 0) ml[0] = m, ml[1] = l;
     }
 }
 
 /* y of a query from its splits: a warp each */
 template <int D>
-static __global__ void attn_join(Bf16 *y, const float *part, int64_t queries, int splits)
+static __global__ void attn_join(Bf16 *y, const float *part, const Bf16 *q, const Bf16 *kc,
+                                 const Bf16 *vc, AttnShape a, float f, int64_t queries, int splits)
 {
+    DYN_SMEM(float, room);
     const int64_t n = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (n >= queries) return;
     const int lane = threadIdx.x & 31;
@@ -155,7 +171,7 @@ static __global__ void attn_join(Bf16 *y, const float *part, int64_t queries, in
         l += c * ml[2 * i + 1];
         UNROLL for (int d = 0; d < D / 32; d++) s[d] += c * o[i * D + d * 32 + lane];
     }
-    UNROLL for (int d = 0; d < D / 32; d++) aput(y + n * D + d * 32 + lane, s[d] / l);
+    finish<D>(y, q, kc, vc, a, f, n, s, l, room + threadIdx.x / 32 * ROW_ROOM_FWD(D));
 }
 
 template <int D>
@@ -163,15 +179,18 @@ static void launch(Bf16 *y, const Bf16 *q, const Bf16 *k, const Bf16 *v, AttnSha
 {
     const int splits = splits_of(a);
     const int64_t queries = (int64_t)a.B * a.T * a.H;
+    const float f = ATTN_LOG2E / sqrtf((float)D);
     constexpr size_t smem = (size_t)(16 + 4 * KEYS) * (D + ATTN_PAD) * sizeof(Bf16);
     static_assert(smem <= CU_SHARED_MAX, "too much for sm_86, 89 and 120");
-    static_assert(sizeof(Found<D>) <= KEYS * (D + ATTN_PAD) * sizeof(Bf16), "they share a place");
+    static_assert(sizeof(Found<D>) + ROW_ROOM_FWD(D) * sizeof(float) <=
+                      KEYS * (D + ATTN_PAD) * sizeof(Bf16), "they share a place");
     auto split = attn_split<D>;
     auto join = attn_join<D>;
     LAUNCH(split, dim3(splits, blocks_of_rows(a), a.B * a.K), ATTN_THREADS, smem, cuda_stream, y,
-           part, q, k, v, a, ATTN_LOG2E / sqrtf((float)D));
+           part, q, k, v, a, f);
     if (splits > 1)
-        LAUNCH(join, (unsigned)div_up(queries, 4), 128, 0, cuda_stream, y, part, queries, splits);
+        LAUNCH(join, (unsigned)div_up(queries, 4), 128, 4 * ROW_ROOM_FWD(D) * sizeof(float),
+               cuda_stream, y, part, q, k, v, a, f, queries, splits);
 }
 size_t cuda_attn_split_tmp(AttnShape a)
 {

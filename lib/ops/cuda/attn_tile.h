@@ -10,7 +10,7 @@
  */
 #ifndef OPS_CUDA_ATTN_TILE_H
 #define OPS_CUDA_ATTN_TILE_H
-#include "ops/cuda/attn.h"
+#include "ops/cuda/attn_row.h"
 
 enum { ATTN_THREADS = 128, ATTN_PAD = 8 };
 
@@ -124,6 +124,25 @@ INLINE float row_sum(float x)
 {
     UNROLL for (int i = 1; i <= 2; i <<= 1) x += __shfl_xor_sync(~0u, x, i);
     return x;
+}
+
+/* Rows of a warp's result that are to be computed again, by attn_row.h: those that became NaN by what
+ * they do not see. Bit n / 8 of the lanes that hold row n. */
+INLINE unsigned of_rows(unsigned mine)          /* what any of the 4 lanes that hold a row says */
+{
+    UNROLL for (int i = 1; i <= 2; i <<= 1) mine |= __shfl_xor_sync(~0u, mine, i);
+    return mine;
+}
+INLINE bool is_set(unsigned rows, int n)        /* for all lanes */
+{
+    return __shfl_sync(~0u, rows, n % 8 * 4) >> (n / 8) & 1;
+}
+/* Has this lane's part of a row, r = 0 or 1, a NaN or an infinity in it? */
+template <int D> INLINE bool any_odd(const float (*c)[4], int r)
+{
+    float z = 0;
+    UNROLL for (int d = 0; d < D / 8; d++) z += 0 * c[d][2 * r] + 0 * c[d][2 * r + 1];
+    return z != 0;
 }
 
 /* A warp's softmax so far: the largest score of each row, this lane's part of the sum of

@@ -4,8 +4,8 @@
  *   launch     LAUNCH(kernel, grid, block, smem, cuda_stream, args...); blocks of whole warps; more
  *              than 256 threads only with __launch_bounds__: 65,536 registers are what there is
  *   memory     SHARED(type, name, count) and DYN_SMEM(type, name), in the body of a function
- *   allowed    __syncthreads, __syncwarp, shuffles of whole warps, int atomicAdd, threadIdx and
- *              friends, templates on ints and types
+ *   allowed    __syncthreads, __syncwarp, __any_sync and shuffles of whole warps, int atomicAdd,
+ *              threadIdx and friends, templates on ints and types
  *   not        float atomics, divergent shuffles (no lane may have returned), cooperative groups,
  *              textures, lambdas, std::
  *   PTX        only in the six wrappers below, each with its twin in the emulator
