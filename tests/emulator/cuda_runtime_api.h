@@ -1,6 +1,6 @@
 /* cuda_runtime_api.h -- the twin of CUDA's runtime for tests (cudart.cpp): the few functions that
- * lib/ops/cuda/mem.c calls. Streams run at once; device memory is the host's, in an arena of its own
- * with a marked gap after each block. */
+ * lib/ops/cuda/mem.c calls. A stream's work is done at once, or as late as can be (stream.cpp); device
+ * memory is the host's, in an arena of its own with a marked gap after each block. */
 #ifndef CUEMU_RUNTIME_H
 #define CUEMU_RUNTIME_H
 #include <stddef.h>
@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 typedef enum cudaError {
-    cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101,
-    cudaErrorNoDevice = 100
+    cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidDevice = 101, cudaErrorNoDevice = 100, cudaErrorStreamCaptureInvalidated = 901
 } cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -19,7 +19,7 @@ typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 } cudaStreamCaptureMode;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-enum { cudaStreamNonBlocking = 1 };
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
 enum cudaDeviceAttr {
     cudaDevAttrMultiProcessorCount = 16, cudaDevAttrComputeCapabilityMajor = 75,
     cudaDevAttrComputeCapabilityMinor = 76
@@ -39,6 +39,11 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned lon
 cudaError_t cudaGraphDestroy(cudaGraph_t g);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags);
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
+cudaError_t cudaEventSynchronize(cudaEvent_t e);
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s);
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *total);
@@ -55,6 +60,8 @@ void cuemu_memory_limit(size_t bytes);  /* as if the device had no more */
 void cuemu_protect(int on);             /* nobody but kernels and copies may touch device memory */
 int cuemu_damaged(void);                /* blocks written past their end since the start */
 long cuemu_graphs(void);                /* graphs run so far */
+long cuemu_waits(void);                 /* how often the host has waited for the device */
+void cuemu_lazy(int on);                /* work is put off until the host waits */
 int cuemu_note(void (*f)(const void *), const void *arg, size_t bytes); /* 1: it is noted, not now */
 void cuemu_access(int may);             /* gemm's twin: opens device memory for itself */
 

@@ -1,24 +1,17 @@
-/* cudart.cpp -- the twin of CUDA's runtime: memory in one arena, everything done at once.
+/* cudart.cpp -- the twin of CUDA's runtime: devices, and memory in one arena (work on it: stream.cpp).
  *
  * A block is filled with NaN (0xff) and followed by a gap of the same; what is read past the end is
  * NaN, and what is written there is found by cuemu_damaged(). A freed block serves the next of its
- * size. CUEMU_MEMORY: bytes of the device. CUEMU_CAPABILITY: 80, or what it is to be. With CUEMU_PROTECT in the environment, or after cuemu_protect(1), the arena is out of reach except inside kernels, copies
- * and products, and kernels take no pointers from outside it. */
+ * size. CUEMU_MEMORY: bytes of the device. CUEMU_CAPABILITY: 80, or what
+ * it is to be. With CUEMU_PROTECT in the environment, or after
+ * cuemu_protect(1), the arena is out of reach except inside kernels, copies and products, and kernels
+ * take no pointers from outside it. */
 #include "cuemu.h"
 #include <map>
 #include <sys/mman.h>
 #include <vector>
 
-struct CUgraph_st { std::vector<std::function<void()>> work; };
-struct CUgraphExec_st { std::vector<std::function<void()>> work; };
-
 namespace {
-CUgraph_st *noting;                             /* what is launched goes there */
-long graphs;
-void not_noted(const char *what)
-{
-    if (noting) cuemu::fail("%s while a graph is noted down", what);
-}
 const size_t GAP = 256, LARGE = 16 << 20, ARENA = (size_t)1 << 40, PAGE = 4096;
 struct Range { size_t at, bytes; };
 char *arena;
@@ -70,8 +63,6 @@ extern "C" void cuemu_access(int may)
         cuemu::fail("mprotect");
 }
 namespace cuemu {
-bool capturing() { return noting != NULL; }
-void note(std::function<void()> work) { noting->work.push_back(work); }
 void check_pointer(const char *kernel, const void *p)
 {
     if (!protect || !p) return;
@@ -115,64 +106,10 @@ cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute, int valu
 {
     return cuemu::allow_shared(f, value) ? cudaSuccess : cudaErrorInvalidValue;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
-{
-    *s = NULL;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t)
-{
-    not_noted("cudaStreamSynchronize");
-    return cudaSuccess;
-}
-
-/* ---- graphs: work that is noted down */
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode)
-{
-    if (noting) cuemu::fail("a capture within a capture");
-    noting = new CUgraph_st;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
-{
-    if (!noting) cuemu::fail("the end of no capture");
-    *g = noting;
-    noting = NULL;
-    return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
-{
-    *e = new CUgraphExec_st{ g->work };
-    return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t g)
-{
-    delete g;
-    return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t)
-{
-    graphs++;
-    for (auto &w : e->work) w();
-    return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
-{
-    delete e;
-    return cudaSuccess;
-}
-long cuemu_graphs(void) { return graphs; }
-int cuemu_note(void (*f)(const void *), const void *arg, size_t bytes)
-{
-    if (!noting) return 0;
-    std::vector<char> copy((const char *)arg, (const char *)arg + bytes);
-    noting->work.push_back([f, copy] { f(copy.data()); });
-    return 1;
-}
 
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t)
 {
-    not_noted("cudaMallocAsync");
+    cuemu::catch_up("cudaMallocAsync");
     if (!arena) {
         void *m = mmap(NULL, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (m == MAP_FAILED) cuemu::fail("no address space");
@@ -201,7 +138,7 @@ cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t)
 }
 cudaError_t cudaFreeAsync(void *p, cudaStream_t)
 {
-    not_noted("cudaFreeAsync");
+    cuemu::catch_up("cudaFreeAsync");
     if (!p) return cudaSuccess;
     const size_t at = (size_t)((char *)p - arena);
     auto it = live.find(at);
@@ -221,39 +158,12 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
     *unused = limit - counts.now;
     return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
-{
-    cuemu::check_pointer("cudaMemsetAsync", p);
-    if (noting) {
-        noting->work.push_back([=] { cudaMemsetAsync(p, value, bytes, NULL); });
-        return cudaSuccess;
-    }
-    cuemu_access(1);
-    memset(p, value, bytes);
-    cuemu_access(0);
-    return cudaSuccess;
-}
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind k,
-                            cudaStream_t)
-{
-    if (k != cudaMemcpyDeviceToHost) cuemu::check_pointer("cudaMemcpyAsync", to);
-    if (k != cudaMemcpyHostToDevice) cuemu::check_pointer("cudaMemcpyAsync", from);
-    if (k != cudaMemcpyDeviceToDevice) not_noted("a copy from or to the host");
-    if (noting) {
-        noting->work.push_back([=] { cudaMemcpyAsync(to, from, bytes, k, NULL); });
-        return cudaSuccess;
-    }
-    cuemu_access(1);
-    memmove(to, from, bytes);
-    cuemu_access(0);
-    return cudaSuccess;
-}
-
 CuemuMemory cuemu_memory(void) { return counts; }
 void cuemu_memory_limit(size_t bytes) { limit = bytes; }
 void cuemu_protect(int on)
 {
     if (!on == !protect) return;
+    cuemu::catch_up("cuemu_protect");
     protect = on;
     depth = 0;
     if (arena && mprotect(arena, open_to, on ? PROT_NONE : PROT_READ | PROT_WRITE))
@@ -261,6 +171,7 @@ void cuemu_protect(int on)
 }
 int cuemu_damaged(void)
 {
+    cuemu::catch_up("cuemu_damaged");
     int n = damaged;
     cuemu_access(1);
     for (auto &b : live) n += !gap_whole(b.first, b.second);

@@ -104,8 +104,9 @@ template <class... T> inline void check_args(const char *k, const T &...a)
     (check_arg(k, a), ...);
 }
 
-bool capturing();
+bool deferred();                        /* is work to be noted down, for a graph or for later? */
 void note(std::function<void()> work);
+void catch_up(const char *what);        /* does what was put off; fails while a graph is noted */
 /* done now, or noted down with the values that its arguments have now */
 template <class F, class... A> void launch(Launch l, F f, A... args)
 {
@@ -114,7 +115,7 @@ template <class F, class... A> void launch(Launch l, F f, A... args)
     auto work = [=]() mutable {
         run(l, [](void *p) { (*(decltype(call) *)p)(); }, &call);
     };
-    if (capturing()) note(work);
+    if (deferred()) note(work);
     else work();
 }
 

@@ -1,9 +1,10 @@
 /* graph.c -- a stretch of operations as a CUDA graph: what is launched between begin and end is noted
  * down by the stream, and run again as one launch. The addresses are part of it, those of scratch
- * too: a graph is stale once scratch has grown. Where the runtime cannot note something down there is
- * no graph, and the caller goes on without. */
+ * too: a graph is stale once scratch has grown. What was sorted before does not count in it, nor after
+ * it. Where the runtime cannot note something down there is no graph, and the caller goes on without. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/fp8.h"
+#include "ops/cuda/sort.h"
 #include "base/err.h"
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@ typedef struct Graph { cudaGraphExec_t exec; int64_t scratch; } Graph;
 void cuda_graph_begin(void)
 {
     cuda_fp8_forget(NULL, 0);
+    cuda_sort_forget_all();
     cuda_check(cudaStreamBeginCapture(cuda_stream, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
 }
@@ -20,6 +22,7 @@ void *cuda_graph_end(void)
     cudaGraph_t g = NULL;
     cuda_fp8_forget(NULL, 0);                   /* it was not done */
     Graph *made = xcalloc(1, sizeof *made);
+    cuda_sort_forget_all();
     cudaError_t e = cudaStreamEndCapture(cuda_stream, &g);
     if (e == cudaSuccess) e = cudaGraphInstantiate(&made->exec, g, 0);
     if (g) cudaGraphDestroy(g);
@@ -35,6 +38,7 @@ int cuda_graph_run(void *graph)
     const Graph *g = graph;
     if (g->scratch != cuda_scratch_grown()) return 0;
     cuda_fp8_forget(NULL, 0);                   /* it may write weights */
+    cuda_sort_forget_all();
     cuda_check(cudaGraphLaunch(g->exec, cuda_stream), "cudaGraphLaunch");
     return 1;
 }

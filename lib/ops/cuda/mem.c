@@ -1,11 +1,14 @@
 /* mem.c -- the CUDA back-end's device, stream and memory.
  *
  * Memory comes from the device's stream-ordered pool: allocating and freeing wait for nothing. put
- * returns when the host's array may change; get and sync wait for all that was asked for before. */
+ * returns when the host's array may change; get and sync wait for all that was asked for before. What
+ * is not too large goes through a ring of pinned memory, so that a put waits for the device only where
+ * the ring is full of copies that it has not come to. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/fp8.h"
 #include "ops/cuda/sort.h"
 #include "base/err.h"
+#include <string.h>
 
 cudaStream_t cuda_stream;
 static int sm_count, capability;
@@ -87,16 +90,45 @@ void cuda_copy(void *to, const void *from, size_t bytes)
     changed(to, bytes);
     if (bytes) CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda_stream));
 }
-/* from pageable memory, which the runtime copies before it returns */
+/* A pinned buffer of at least so many bytes that the device is done with: of the ring, in turn. Two or
+ * three are filled for a micro-batch, so the host may be some steps ahead. */
+enum { RING = 8, STAGED = 4 << 20 };
+typedef struct Stage { void *p; size_t n; cudaEvent_t done; } Stage;
+static Stage *stage(size_t bytes)
+{
+    static Stage ring[RING];
+    static int turn;
+    Stage *s = &ring[turn];
+    turn = (turn + 1) % RING;
+    if (!s->done) CHECK(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming));
+    CHECK(cudaEventSynchronize(s->done));
+    if (s->n < bytes) {
+        CHECK(cudaFreeHost(s->p));
+        CHECK(cudaHostAlloc(&s->p, bytes, cudaHostAllocDefault));
+        s->n = bytes;
+    }
+    return s;
+}
+static void copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    CHECK(cudaMemcpyAsync(to, from, bytes, kind, cuda_stream));
+}
+/* Large arrays from where they are: the runtime has copied them when it returns. */
 void cuda_put(void *dev, const void *host, size_t bytes)
 {
     changed(dev, bytes);
-    if (bytes) CHECK(cudaMemcpyAsync(dev, host, bytes, cudaMemcpyHostToDevice, cuda_stream));
+    if (!bytes) return;
+    Stage *s = bytes <= STAGED ? stage(bytes) : NULL;
+    if (s) memcpy(s->p, host, bytes);
+    copy(dev, s ? s->p : host, bytes, cudaMemcpyHostToDevice);
+    if (s) CHECK(cudaEventRecord(s->done, cuda_stream));
 }
 void cuda_get(void *host, const void *dev, size_t bytes)
 {
-    if (bytes) CHECK(cudaMemcpyAsync(host, dev, bytes, cudaMemcpyDeviceToHost, cuda_stream));
+    Stage *s = bytes && bytes <= STAGED ? stage(bytes) : NULL;
+    if (bytes) copy(s ? s->p : host, dev, bytes, cudaMemcpyDeviceToHost);
     cuda_sync();
+    if (s) memcpy(host, s->p, bytes);
 }
 void cuda_sync(void) { CHECK(cudaStreamSynchronize(cuda_stream)); }
 

@@ -66,6 +66,7 @@ void cuda_sort_forget(const void *p, size_t bytes)
     const char *a = (const char *)p, *b = (const char *)last.keys;
     if (b && a < b + (size_t)last.n * sizeof(int) && b < a + bytes) last.keys = NULL;
 }
+void cuda_sort_forget_all(void) { last.keys = NULL; }
 Sorted cuda_sort(const int *keys, int n, int most)
 {
     if (last.keys == keys && last.n == n && last.most == most) return last.s;

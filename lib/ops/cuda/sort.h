@@ -13,6 +13,7 @@ typedef struct Sorted { const int *key, *order; } Sorted;
  * what writes there must say so to cuda_sort_forget (memory operations do). */
 Sorted cuda_sort(const int *keys, int n, int most);
 void cuda_sort_forget(const void *p, size_t bytes);
+void cuda_sort_forget_all(void);        /* where work is noted down or done again */
 #ifdef __cplusplus
 }
 #endif
