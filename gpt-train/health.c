@@ -25,22 +25,32 @@ static uint64_t first_of(uint64_t pos)
     return (uint64_t)-x;
 }
 
+static double mean_of(const Ops *ops, const real *dloss, int N, uint64_t valid)
+{
+    real *loss = xreallocarray(NULL, (size_t)N, sizeof *loss);
+    double sum = 0;
+    ops->get(loss, dloss, (size_t)N * sizeof *loss);
+    for (int i = 0; i < N; i++) sum += (double)loss[i];
+    free(loss);
+    return sum / (double)valid;
+}
+
 /* The position of the first row of the step whose loss, or else whose gradient alone, is not finite;
  * the end of the step if each is by itself. The gradient is lost. */
 static uint64_t bad_row(Run *r, uint64_t valid)
 {
-    uint64_t rows = (uint64_t)r->plan.accum * (uint64_t)r->plan.B, T = (uint64_t)r->plan.T, i = 0;
-    uint64_t none = r->st.pos + (uint64_t)r->plan.rows, bad = none;
-    for (; i < rows * T && isfinite(r->loss[i]); i++) {}
-    if (i < rows * T) bad = ranks_row(r, i / T);
-    bad = first_of(bad);
-    for (i = 0; bad == none && i < rows; i++) {
+    uint64_t rows = (uint64_t)r->plan.accum * (uint64_t)r->plan.B,
+             none = r->st.pos + (uint64_t)r->plan.rows, loss = none, grad = none;
+    for (uint64_t i = 0; loss == none && i < rows; i++) {
         uint64_t pos = ranks_row(r, i);
         model_zero_grad(r->trained);
-        step_batch(r, pos, 1, r->dloss, valid);
-        bad = first_of(isfinite(grad_norm(r->trained)) ? none : pos);
+        step_batch(r, pos, 1, valid);
+        if (!isfinite(mean_of(r->ops, r->micro.loss, r->plan.T, valid))) loss = pos;
+        if (grad == none && !isfinite(grad_norm(r->trained))) grad = pos;
     }
-    return bad;
+    loss = first_of(loss);
+    grad = first_of(grad);
+    return loss < none ? loss : grad;
 }
 
 /* What is on the disk, for someone who has to go on from there. */
@@ -140,18 +150,8 @@ static void copy_weights(Model *to, const Model *from)
     model_refresh(to);
 }
 
-static double mean_of(const Ops *ops, const real *dloss, int N, uint64_t valid)
-{
-    real *loss = xreallocarray(NULL, (size_t)N, sizeof *loss);
-    double sum = 0;
-    ops->get(loss, dloss, (size_t)N * sizeof *loss);
-    for (int i = 0; i < N; i++) sum += (double)loss[i];
-    free(loss);
-    return sum / (double)valid;
-}
-
 /* What step_batch() does, for the ids in r->x, r->y, r->doc and another model. */
-static double elsewhere(Model *m, const Run *r, uint64_t valid)
+static double elsewhere(Model *m, const Run *r, uint64_t pos, uint64_t valid)
 {
     const Ops *ops = m->ops;
     int B = r->plan.B, T = r->plan.T, N = B * T;
@@ -168,7 +168,7 @@ static double elsewhere(Model *m, const Run *r, uint64_t valid)
     m->aux_scale = r->m->aux_scale;
     m->dropping = r->m->dropping;
     m->drop_seed = r->m->drop_seed;
-    m->drop_row = r->m->drop_row;
+    m->drop_row = pos;
     Var *h = model_forward_docs(m, &t, x, doc, B, T);
     model_loss(m, &t, h, y, NULL, N, dloss, 1 / (double)valid);
     tape_backward(&t);
@@ -188,13 +188,13 @@ void health_check(Run *r)
     uint64_t valid = data_batch(r->train, pos, r->plan.B, r->x, r->y);
     if (!valid) return;
     model_zero_grad(r->trained);
-    step_batch(r, pos, r->plan.B, r->dloss, valid);
-    double have = mean_of(r->ops, r->dloss, r->plan.B * r->plan.T, valid), diff, norm;
+    step_batch(r, pos, r->plan.B, valid);
+    double have = mean_of(r->ops, r->micro.loss, r->plan.B * r->plan.T, valid), diff, norm;
     Model *m = model_new(ops, &r->plan.cfg, !r->lora);
     Lora *l = plan_lora(m, 1);
     copy_weights(m, r->m);
     if (l) copy_weights(l->p, r->lora->p);
-    double want = elsewhere(m, r, valid);
+    double want = elsewhere(m, r, pos, valid);
     compare(l ? l->p : m, r->trained, &diff, &norm);
     lora_free(l);
     model_free(m);

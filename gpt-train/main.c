@@ -327,22 +327,17 @@ static void open_model(Run *r, const Json *state, const char *file)
 
 static void close_run(Run *r)
 {
-    size_t T = (size_t)r->plan.T, N = (size_t)r->plan.B * T;
     if (r->gen) gen_free(r->gen);
     rl_free(r);
     if (r->val) bpb_eval_free(&r->eval);
-    r->ops->free(r->dx, N * sizeof *r->dx);
-    r->ops->free(r->dy, N * sizeof *r->dy);
-    if (r->dloss) r->ops->free(r->dloss, (size_t)r->plan.accum * N * sizeof *r->dloss);
+    micro_free(&r->micro);
     tape_free(&r->tape);
     optim_free(r->o);
     lora_free(r->lora);
     model_free(r->m);
     free(r->doc);
-    if (r->ddoc) r->ops->free(r->ddoc, N * sizeof *r->ddoc);
     free(r->x);
     free(r->y);
-    free(r->loss);
     data_free(r->train);
     data_free(r->val);
     tok_free(r->tok);

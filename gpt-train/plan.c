@@ -1,4 +1,5 @@
 #include "plan.h"
+#include "gpt/micro.h"
 #include "options.h"
 #include <inttypes.h>
 #include <limits.h>
@@ -252,23 +253,22 @@ void plan_count(Plan *p)
     p->lora_maps = l ? l->nlow : 0;
     Optim *o = optim_new(trained, &p->os);
     p->mem_optim = (double)optim_bytes(trained, &p->os);
-    int *x = ops->alloc((size_t)N * sizeof *x), *y = ops->alloc((size_t)N * sizeof *y);
-    size_t losses = size_mul((size_t)p->accum, (size_t)N * sizeof(real));
-    real *loss = ops->alloc(losses);
+    Micro u;
+    micro_init(&u, ops, p->B, p->T, opt.doc_mask);
     Tape t;
     tape_init(&t, ops);
     t.on = 1;
     t.recompute = opt.recompute;
-    Var *h = model_forward_docs(m, &t, x, opt.doc_mask ? x : NULL, p->B, p->T);
-    model_loss(m, &t, h, y, NULL, N, loss, 1);
+    Var *h = model_forward_docs(m, &t, u.x, u.doc, p->B, p->T);
+    model_loss(m, &t, h, u.y, u.wt, N, u.loss, 1);
     tape_backward(&t);
     p->flops_fwd = n.flops_fwd;
     p->flops_bwd = n.flops_bwd;
     p->mem_acts = (double)t.bytes;
     optim_step(o, 1, 0.9, 0);
     p->flops_opt = n.flops_opt;
-    p->mem_program = PROGRAM_BYTES + (double)n.scratch + (double)N * 2 * sizeof(int32_t) +
-                     (double)losses;            /* run_buffers() */
+    p->mem_program = PROGRAM_BYTES + (double)n.scratch +
+                     (double)N * (2 * sizeof(int32_t) + sizeof(real));      /* run_batch() */
     if (!strncmp(real_ops->name, "cuda", 4))
         p->mem_program = cuda_bytes(&p->cfg, N) + (double)n.fp8_scratch + (double)n.fp8_weights;
     if (!strcmp(opt.dtype, "fp8") && !n.fp8_weights)
@@ -276,9 +276,7 @@ void plan_count(Plan *p)
                   "at least 128");
     p->mem_total = (double)n.mem_peak + p->mem_program;
     tape_free(&t);
-    ops->free(x, (size_t)N * sizeof *x);
-    ops->free(y, (size_t)N * sizeof *y);
-    ops->free(loss, losses);
+    micro_free(&u);
     optim_free(o);
     lora_free(l);
     model_free(m);

@@ -78,7 +78,7 @@ typedef struct Rl {
     Model *ref; char *ref_dir;      /* --kl: of --init, where it was; NULL */
     uint64_t ref_hash;              /* of its weights */
     RlSettings loss;
-    real *wt, *dwt, *dloss;         /* [B,T]: host; device */
+    real *wt;                       /* host [B,T]: targets' weights, or their losses */
     double mem_cache;               /* bytes of what decoding keeps, and of the reference model */
     /* kept in state.json */
     int64_t updates;                /* steps of the optimizer */

@@ -110,13 +110,10 @@ static void open_reference(Run *r)
 void rl_begin(Run *r)
 {
     Rl *rl = r->rl;
-    const Ops *ops = r->ops;
     size_t N = size_mul((size_t)r->plan.B, (size_t)r->plan.T);
     if (opt.kl > 0) open_reference(r);
     run_batch(r);
     rl->wt = xreallocarray(NULL, N, sizeof *rl->wt);
-    rl->dwt = ops->alloc(size_mul(N, sizeof *rl->dwt));
-    rl->dloss = ops->alloc(size_mul(N, sizeof *rl->dloss));
     r->gen = gen_new(r->m);
     rl->judge = judge_open(r->tok, rl->chat, opt.resume ? r->st.step : -1);
 }
@@ -124,11 +121,8 @@ void rl_begin(Run *r)
 void rl_free(Run *r)
 {
     Rl *rl = r->rl;
-    size_t N = (size_t)r->plan.B * (size_t)r->plan.T;
     if (!rl) return;
     judge_close(rl->judge);
-    if (rl->dwt) r->ops->free(rl->dwt, N * sizeof *rl->dwt);
-    if (rl->dloss) r->ops->free(rl->dloss, N * sizeof *rl->dloss);
     if (rl->ref && rl->ref != r->m) model_free(rl->ref);
     chat_free(rl->chat);
     tokenc_free(rl->enc);

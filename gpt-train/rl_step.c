@@ -44,8 +44,8 @@ static Rows lay(Run *r, const Prompt *p, const Answer *a, int n)
         }
     }
     size_t bytes = (size_t)b.B * (size_t)b.T * sizeof(int32_t);
-    r->ops->put(r->dx, r->x, bytes);
-    r->ops->put(r->dy, r->y, bytes);
+    r->ops->put(r->micro.x, r->x, bytes);
+    r->ops->put(r->micro.y, r->y, bytes);
     return b;
 }
 
@@ -58,9 +58,9 @@ static void logps(Run *r, Model *m, const Prompt *p, const Answer *a, int n, int
         Rows b = lay(r, p, a + i, k);
         tape_reset(&r->tape);
         r->tape.on = 0;
-        Var *h = model_forward(m, &r->tape, r->dx, b.B, b.T, NULL);
-        model_loss(m, &r->tape, h, r->dy, NULL, b.B * b.T, rl->dloss, 0);
-        r->ops->get(rl->wt, rl->dloss, (size_t)b.B * (size_t)b.T * sizeof *rl->wt);
+        Var *h = model_forward(m, &r->tape, r->micro.x, b.B, b.T, NULL);
+        model_loss(m, &r->tape, h, r->micro.y, NULL, b.B * b.T, r->micro.loss, 0);
+        r->ops->get(rl->wt, r->micro.loss, (size_t)b.B * (size_t)b.T * sizeof *rl->wt);
         for (int j = 0; j < k; j++)
             for (size_t l = 0; l < a[i + j].ids.n; l++)
                 logp[(size_t)(i + j) * (size_t)L + l] =
@@ -88,11 +88,11 @@ static int push(Run *r, const Prompt *p, const Answer *a, int n, int L, const do
                 any |= g != 0;
             }
         if (!any) continue;
-        r->ops->put(rl->dwt, rl->wt, all * sizeof *rl->wt);
+        r->ops->put(r->micro.wt, rl->wt, all * sizeof *rl->wt);
         tape_reset(&r->tape);
         r->tape.on = 1;
-        Var *h = model_forward(r->m, &r->tape, r->dx, b.B, b.T, NULL);
-        model_loss(r->m, &r->tape, h, r->dy, rl->dwt, b.B * b.T, rl->dloss, scale);
+        Var *h = model_forward(r->m, &r->tape, r->micro.x, b.B, b.T, NULL);
+        model_loss(r->m, &r->tape, h, r->micro.y, r->micro.wt, b.B * b.T, r->micro.loss, scale);
         tape_backward(&r->tape);
     }
     return 1;

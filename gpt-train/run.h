@@ -3,6 +3,7 @@
 #define TRAIN_RUN_H
 #include "gpt/bpb.h"
 #include "gpt/decode.h"
+#include "gpt/micro.h"
 #include "base/progress.h"
 #include "ops/comm.h"
 #include "mlog.h"
@@ -54,9 +55,8 @@ typedef struct Run {
     Data *train, *val;              /* val NULL: none */
     Tape tape;
     int32_t *x, *y;                 /* host [B,T]: the micro-batch */
-    int *dx, *dy;                   /* device, the same */
-    int32_t *doc; int *ddoc;        /* with --doc-mask: where each token's document starts */
-    real *loss, *dloss;             /* [accum B,T] of this rank's rows of the step; host, device */
+    int32_t *doc;                   /* with --doc-mask: where each token's document starts */
+    Micro micro;                    /* the same on the device */
     BpbEval eval;
     Gen *gen;                       /* made for the first sample */
     struct Rl *rl;                  /* rl.h; NULL: training on rows */
@@ -109,9 +109,8 @@ void run_batch(Run *r);             /* ids of a micro-batch, here and on the dev
 void run_buffers(Run *r);           /* all that the loop needs, once model and data are there */
 /* One step; dies if it is not finite. 0 if a signal came in between: then nothing has changed. */
 int run_step(Run *r, StepLog *s);
-/* Adds to the gradient that of (sum of losses) / valid over B rows from pos on; B at most plan.B.
- * dloss: device, [B,T]. */
-void step_batch(Run *r, uint64_t pos, int B, real *dloss, uint64_t valid);
+/* Adds to the gradient that of (sum of losses) / valid over B rows from pos on; B at most plan.B. */
+void step_batch(Run *r, uint64_t pos, int B, uint64_t valid);
 
 /* health.c */
 /* This step's loss or norm is x: names the row, and dies unless --skip-nonfinite bears one more. */

@@ -43,7 +43,7 @@ void cache_free(Cache *c)
 {
     if (!c) return;
     const Ops *ops = c->m->ops;
-    if (c->step.graph) ops->graph_free(c->step.graph);
+    replay_free(&c->step, ops);
     for (int i = 0; i < c->m->cfg.L; i++) {
         ops->free(c->k[i], kv_bytes(c));
         ops->free(c->v[i], kv_bytes(c));
@@ -112,35 +112,23 @@ static real *pass(Cache *c, Tape *t, const int *idx, const int *rows, int T)
     return rows ? model_logits(m, t, x, rows, c->B) : NULL;
 }
 
-/* The same for one token a row, as a graph as soon as there can be one: a pass is hundreds of small
- * operations, and starting them takes longer than doing them. */
+typedef struct Token { Cache *c; Tape *t; const int *idx, *rows; } Token;
+
+static void token(void *arg)
+{
+    Token *k = arg;
+    k->c->logits = pass(k->c, k->t, k->idx, k->rows, 1);
+}
+
+/* The same for one token a row, as a graph as soon as there can be one. */
 static real *pass_again(Cache *c, Tape *t, const int *idx, const int *rows)
 {
-    const Ops *ops = c->m->ops;
-    CacheGraph *g = &c->step;
-    const CacheGraph now = { .B = c->B, .tape = t->serial, .w = c->m->w, .c = c->m->c,
-                             .rope = c->m->rope, .idx = idx, .rows = rows };
-    bool seen = g->B == now.B && g->tape == now.tape && g->w == now.w && g->c == now.c &&
-                g->rope == now.rope && g->idx == idx && g->rows == rows;
-    if (seen && g->graph && ops->graph_run(g->graph)) return g->logits;
-    if (g->graph) {                         /* something has moved, scratch perhaps */
-        ops->graph_free(g->graph);
-        g->graph = NULL;
-        seen = false;
-    }
-    if (seen && !g->failed) {
-        ops->graph_begin();
-        g->logits = pass(c, t, idx, rows, 1);
-        g->graph = ops->graph_end();
-        if (g->graph && ops->graph_run(g->graph)) return g->logits;
-        g->failed = 1;
-    }
-    real *l = pass(c, t, idx, rows, 1);
-    if (!seen) {
-        *g = now;
-        g->rope = c->m->rope;               /* which the pass may have made */
-    }
-    return l;
+    Token k = { c, t, idx, rows };
+    const uint64_t key[] = { (uint64_t)c->B, (uint64_t)t->serial, replay_address(c->m->w),
+                             replay_address(c->m->c), replay_address(c->m->rope),
+                             replay_address(idx), replay_address(rows) };
+    replay(&c->step, t, key, (int)(sizeof key / sizeof *key), token, &k);
+    return c->logits;
 }
 
 void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
@@ -160,8 +148,7 @@ void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
         rows = tape_mem(t, (size_t)B * sizeof *rows);
         ops->put(rows, last, (size_t)B * sizeof *rows);
     }
-    real *l = T == 1 && rows && ops->graph_begin ? pass_again(c, t, idx, rows)
-                                                 : pass(c, t, idx, rows, T);
+    real *l = T == 1 && rows ? pass_again(c, t, idx, rows) : pass(c, t, idx, rows, T);
     if (logits) ops->get(logits, l, (size_t)B * (size_t)c->m->cfg.V * sizeof *l);
     ops->sync();                            /* ids, c->len and last are free to change */
     free(last);

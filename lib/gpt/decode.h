@@ -15,18 +15,9 @@
 #define GPT_DECODE_H
 #include "gpt/model.h"
 #include "gpt/pick.h"
+#include "gpt/replay.h"
 #include "gpt/tool.h"
 #include <signal.h>
-
-/* A pass of one token a row, noted down as a graph: with it, what must be the same for it to serve
- * again. Made at the second such pass; the first brings its shapes. */
-typedef struct CacheGraph {
-    void *graph;
-    real *logits;                   /* what it gives: device [B,V] */
-    int B, failed;
-    int64_t tape;
-    const void *w, *c, *rope, *idx, *rows;
-} CacheGraph;
 
 struct Cache {
     const Model *m;
@@ -36,7 +27,7 @@ struct Cache {
     int *pos;                       /* device [cap]: len before the chunk in progress */
     Act *prev;                      /* device [cap,C]: last normed embedding of each row */
     Act **k, **v;                   /* per layer, device [cap,M,K,D] */
-    CacheGraph step;
+    Replay step; real *logits;      /* of one token a row; what the last gave: device [B,V] */
 };
 
 Cache *cache_new(const Model *m, int B, int M);

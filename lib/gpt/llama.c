@@ -180,7 +180,8 @@ static Drop drop(Pass *p, int layer, int site, double share, uint64_t n)
     const Model *m = p->m;
     uint64_t key[2] = { m->drop_seed, (uint64_t)(layer * DROP_SITES + site) };
     if (!m->dropping || !p->t->on) share = 0;
-    return (Drop){ share, share > 0 ? xxh3(key, sizeof key) : 0, m->drop_row * n };
+    return (Drop){ share, share > 0 ? xxh3(key, sizeof key) : 0, m->drop_row * n,
+                   m->drop_from, n };
 }
 
 /* x [N,C] with dropout, over x */

@@ -117,7 +117,8 @@ typedef struct Model {
                                        records, before their coefficient; NULL without experts */
     double aux_scale;               /* what the gradient of their sum is multiplied by; 1 */
     int dropping;                   /* passes that record drop, as the configuration says, by numbers */
-    uint64_t drop_seed, drop_row;   /* of this seed; the first row has this one, see ops/drop.h */
+    uint64_t drop_seed, drop_row;   /* of this seed; the first row has this one, see ops/drop.h, */
+    const uint64_t *drop_from;      /* plus this one, which is on the device; NULL: 0 */
     Var *lm_head;                   /* [Vp,C]; the embedding where the two are tied */
     void *fam;                      /* what the family keeps: its Vars by layer */
     char *merged;                   /* hashes of the adapters that its weights took in, malloced;

@@ -390,6 +390,11 @@ static void n_sumsq(double *out, const real *x, int64_t n)
     (void)out; (void)x;
     moved(0, REAL * (double)n + 8);
 }
+static void n_sum(double *out, const real *x, int64_t n)
+{
+    (void)out; (void)x;
+    moved(0, REAL * (double)n + 8);
+}
 static void n_scale(real *x, double s, int64_t n)
 {
     (void)x; (void)s;
@@ -415,7 +420,7 @@ static Ops table = {
     .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,
     .relu2 = n_relu2, .relu2_bwd = n_relu2_bwd, .add = n_add, .xent = n_xent, .logits = n_logits,
     .adamw = n_adamw, .muon_tmp = n_muon_tmp, .muon = n_muon, .sumsq = n_sumsq, .scale = n_scale,
-    .lerp = n_lerp,
+    .lerp = n_lerp, .sum = n_sum,
 };
 
 const Ops *ops_count(OpsCount *count, const char *dtype)

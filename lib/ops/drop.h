@@ -13,8 +13,14 @@
 
 typedef struct Drop {
     double p;                       /* what part is dropped, [0, 1) */
-    uint64_t key, at;               /* at: where the counter of an array's first row starts */
+    uint64_t key, at;               /* where the counter of an array's first row starts: at ... */
+    const uint64_t *from; uint64_t by;      /* ... + by *from, a number on the device; NULL: 0 */
 } Drop;
+/* where memory on the device is the host's, or on the device */
+DROP_INLINE uint64_t drop_start(uint64_t at, const uint64_t *from, uint64_t by)
+{
+    return at + (from ? *from * by : 0);
+}
 
 DROP_INLINE uint32_t drop_number(uint64_t key, uint64_t i)
 {

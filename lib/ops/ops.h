@@ -164,9 +164,10 @@ typedef struct Ops {
 
     void (*add)(Act *y, const Act *x, int64_t n);                   /* y += x */
 
-    /* ---- dropout (drop.h): y = beta y + (x / (1 - p), or 0), element i by number d->at + i; y may be
+    /* ---- dropout (drop.h): y = beta y + (x / (1 - p), or 0), element i by number a + i, a where
+     * d starts; y may be
      * x. Attention (no cache) with that on its weights, that of row b, head h, query t for key j by
-     * number (((d->at + b) H + h) T + t) T + j. */
+     * number (((a + b) H + h) T + t) T + j. */
     void (*dropout)(Act *y, const Act *x, int64_t n, const Drop *d, int beta);
     void (*attn_drop)(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
                       int B, int T, int H, int K, int D, int window, const Drop *d);
@@ -194,6 +195,7 @@ typedef struct Ops {
     void (*muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                  double beta2, double lr, double wd);
     void (*sumsq)(double *out, const real *x, int64_t n);   /* *out += sum of x^2; on the device */
+    void (*sum)(double *out, const real *x, int64_t n);     /* *out += sum of x, likewise */
     void (*scale)(real *x, double s, int64_t n);
     void (*lerp)(real *y, const real *x, double a, int64_t n);      /* y += a (x - y) */
 

@@ -10,4 +10,6 @@ __attribute__((unused)) static void cuemu_schedule(int s) { (void)s; }
 __attribute__((unused)) static void cuemu_protect(int on) { (void)on; }
 __attribute__((unused)) static int cuemu_damaged(void) { return 0; }
 __attribute__((unused)) static long cuemu_graphs(void) { return 0; }
+__attribute__((unused)) static long cuemu_waits(void) { return 0; }
+__attribute__((unused)) static void cuemu_lazy(int on) { (void)on; }
 #endif

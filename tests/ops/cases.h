@@ -291,7 +291,7 @@ static const int rope_pos_dims[][MAXDIM] = { D(3, 1, 2, 10, 1, 1, 1), D(2, 5, 1,
  * attn_kv: B T H K D window M (k, v are the cache, pos in M - T) */
 static Drop some_drop(int thousandths)
 {
-    return (Drop){ thousandths / 1e3, 0x123456789abcdef, ((uint64_t)1 << 33) + 5 };
+    return (Drop){ .p = thousandths / 1e3, .key = 0x123456789abcdef, .at = ((uint64_t)1 << 33) + 5 };
 }
 /* what an element is multiplied by */
 static double drop_by(const Drop *d, uint64_t i)

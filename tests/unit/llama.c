@@ -198,7 +198,7 @@ static void check_dropout_mean(void)
         q[i] = (real)sin(i), k[i] = (real)cos(3 * i), v[i] = (real)sin(5 * i + 1);
     ops->attn((Act *)want, lse, (Act *)q, (Act *)k, (Act *)v, NULL, 1, T, 1, 1, D, 0);
     for (uint64_t n = 0; n < TIMES; n++) {
-        const Drop d = { 0.3, 5, n };
+        const Drop d = { .p = 0.3, .key = 5, .at = n };
         ops->attn_drop((Act *)y, lse, (Act *)q, (Act *)k, (Act *)v, NULL, 1, T, 1, 1, D, 0, &d);
         for (int i = 0; i < T * D; i++) {
             sum[i] += (double)y[i] / TIMES;

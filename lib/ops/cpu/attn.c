@@ -204,7 +204,9 @@ static void pack_keys(const Job *a, int64_t b, int64_t g, int64_t at, real *to, 
 static void do_queries(const Job *a, int64_t b, int64_t head, int64_t t, const real *packed)
 {
     const int H = a->H, K = a->K, D = a->D;
-    const uint64_t n0 = a->drop ? (a->drop->at + (uint64_t)b) * (uint64_t)H + (uint64_t)head : 0;
+    const Drop *d = a->drop;
+    const uint64_t row = d ? drop_start(d->at, d->from, d->by) + (uint64_t)b : 0,
+                   n0 = row * (uint64_t)H + (uint64_t)head;
     const int64_t step = a->few ? a->T : BQ, qo = ((b * a->T + t) * H + head) * D,
                   ko = (b * a->M * K + head / (H / K)) * D;
     Head h = {

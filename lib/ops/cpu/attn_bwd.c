@@ -90,7 +90,8 @@ INLINE Seen seen_by(const Grad *a, const Tile *x, int i)
 INLINE uint64_t number_of(const Grad *a, const Tile *x, int i)
 {
     const uint64_t n = (uint64_t)x->n, H = (uint64_t)a->H, T = (uint64_t)a->T, b = n / H / T;
-    return (((a->drop->at + b) * H + n % H) * T + (uint64_t)(x->t + i)) * T + (uint64_t)x->j0;
+    const Drop *d = a->drop;
+    return (((drop_start(d->at, d->from, d->by) + b) * H + n % H) * T + (uint64_t)(x->t + i)) * T + (uint64_t)x->j0;
 }
 /* p and ds, row i and the one before, as left operands: see Bwd */
 INLINE void pair_up(Bwd *f, int i)

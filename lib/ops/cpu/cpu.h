@@ -172,6 +172,7 @@ void CPU(logits)(real *l, const Act *z, int N, int V, int Vp, real cap);
 void TIERED(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
                 double b2, double eps, double wd, double c1, double c2);
 void TIERED(sumsq)(double *out, const real *x, int64_t n);
+void TIERED(sum)(double *out, const real *x, int64_t n);
 void TIERED(scale)(real *x, double s, int64_t n);
 void TIERED(lerp)(real *y, const real *x, double a, int64_t n);
 size_t MUON(muon_tmp)(int count, int R, int K);

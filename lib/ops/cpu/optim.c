@@ -43,3 +43,10 @@ void TIERED(sumsq)(double *out, const real *x, int64_t n)
     for (int64_t c = 0; c < chunks; c++) s += part[c];
     *out += s;
 }
+/* one after the other: it is of losses, which are few */
+void TIERED(sum)(double *out, const real *x, int64_t n)
+{
+    double s = *out;
+    for (int64_t i = 0; i < n; i++) s += (double)x[i];
+    *out = s;
+}

@@ -40,7 +40,7 @@ const Ops *CPU(ops)(void)
         .slots_add = CPU(slots_add), .slots_add_bwd = CPU(slots_add_bwd),
         .xent = CPU(xent), .logits = CPU(logits),
         .adamw = TIERED(adamw), .muon_tmp = MUON(muon_tmp), .muon = MUON(muon),
-        .sumsq = TIERED(sumsq), .scale = TIERED(scale), .lerp = TIERED(lerp),
+        .sumsq = TIERED(sumsq), .sum = TIERED(sum), .scale = TIERED(scale), .lerp = TIERED(lerp),
     };
     return &table;
 }

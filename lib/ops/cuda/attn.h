@@ -53,7 +53,7 @@ INLINE int last_query(const AttnShape &a, int b, int end)
 INLINE uint64_t drop_row(const AttnShape &a, int b, int h, int t)
 {
     const uint64_t T = (uint64_t)a.T;
-    return (((a.drop.at + (uint64_t)b) * (uint64_t)a.H + (uint64_t)h) * T + (uint64_t)t) * T;
+    return (((drop_start(a.drop) + (uint64_t)b) * (uint64_t)a.H + (uint64_t)h) * T + (uint64_t)t) * T;
 }
 
 #ifdef __cplusplus

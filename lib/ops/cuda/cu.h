@@ -218,13 +218,15 @@ INLINE float block_sum(float v, float *parts)
 
 typedef struct Dropping {
     uint64_t key, at;
+    const uint64_t *from; uint64_t size;
     uint32_t limit;
     float by;                           /* 1 / (1 - p); 0: nothing is dropped */
 } Dropping;
 static inline Dropping dropping(const Drop *d)
 {
-    return { d->key, d->at, drop_limit(d->p), (float)(1 / (1 - d->p)) };
+    return { d->key, d->at, d->from, d->by, drop_limit(d->p), (float)(1 / (1 - d->p)) };
 }
+INLINE uint64_t drop_start(const Dropping &d) { return drop_start(d.at, d.from, d.size); }
 /* what is multiplied with number i */
 INLINE float drop_by(const Dropping &d, uint64_t i)
 {

@@ -137,6 +137,7 @@ void CU(logits)(real *l, const Act *z, int N, int V, int Vp, real cap);
 void cuda_adamw(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
                 double b2, double eps, double wd, double c1, double c2);
 void cuda_sumsq(double *out, const real *x, int64_t n);
+void cuda_sum(double *out, const real *x, int64_t n);
 void cuda_scale(real *x, double s, int64_t n);
 void cuda_lerp(real *y, const real *x, double a, int64_t n);
 size_t CU(muon_tmp)(int count, int R, int K);

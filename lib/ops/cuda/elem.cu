@@ -63,12 +63,13 @@ void CU(add)(Act *y, const Act *x, int64_t n)
 template <int V>
 static __global__ void dropout(Act *y, const Act *x, int64_t n, Dropping d, int beta)
 {
+    const uint64_t first = drop_start(d);
     EACH(n) {
         float t[V], old[V];
         aload<V>(t, x + i);
         if (beta) aload<V>(old, y + i);
         UNROLL for (int j = 0; j < V; j++)
-            t[j] = t[j] * drop_by(d, d.at + (uint64_t)(i + j)) + (beta ? old[j] : 0);
+            t[j] = t[j] * drop_by(d, first + (uint64_t)(i + j)) + (beta ? old[j] : 0);
         astore<V>(y + i, t);
     }
 }

@@ -31,3 +31,22 @@ void cuda_add_parts(float *out, const float *part, int64_t chunks, int64_t n, in
     else
         LAUNCH(by_block, (unsigned)n, THREADS, 0, cuda_stream, out, part, chunks, stride, f);
 }
+/* As doubles, by one block: it is of losses, which are few. */
+enum { SUM = 1024 };
+static __global__ void by_one_block(double *out, const float *x, int64_t n)
+{
+    SHARED(double, parts, SUM / WARP);
+    double s = 0;
+    for (int64_t i = threadIdx.x; i < n; i += SUM) s += (double)x[i];
+    for (int o = WARP / 2; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = s;
+    __syncthreads();
+    if (threadIdx.x) return;
+    s = *out;
+    for (int i = 0; i < SUM / WARP; i++) s += parts[i];
+    *out = s;
+}
+void cuda_sum(double *out, const real *x, int64_t n)
+{
+    if (n > 0) LAUNCH(by_one_block, 1, SUM, 0, cuda_stream, out, x, n);
+}

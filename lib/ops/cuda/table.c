@@ -33,7 +33,7 @@ const Ops *CU(ops)(void)
         .slots_add = CU(slots_add), .slots_add_bwd = CU(slots_add_bwd),
         .xent = CU(xent), .logits = CU(logits),
         .adamw = cuda_adamw, .muon_tmp = CU(muon_tmp), .muon = CU(muon),
-        .sumsq = cuda_sumsq, .scale = cuda_scale, .lerp = cuda_lerp,
+        .sumsq = cuda_sumsq, .sum = cuda_sum, .scale = cuda_scale, .lerp = cuda_lerp,
         .graph_begin = cuda_graph_begin, .graph_end = cuda_graph_end,
         .graph_run = cuda_graph_run, .graph_free = cuda_graph_free,
     };
