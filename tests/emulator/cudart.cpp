@@ -2,10 +2,9 @@
  *
  * A block is filled with NaN (0xff) and followed by a gap of the same; what is read past the end is
  * NaN, and what is written there is found by cuemu_damaged(). A freed block serves the next of its
- * size. CUEMU_MEMORY: bytes of the device. CUEMU_CAPABILITY: 80, or what
- * it is to be. With CUEMU_PROTECT in the environment, or after
- * cuemu_protect(1), the arena is out of reach except inside kernels, copies and products, and kernels
- * take no pointers from outside it. */
+ * size. CUEMU_MEMORY: bytes of the device. CUEMU_CAPABILITY: 80, or what it is to be. With
+ * CUEMU_PROTECT in the environment, or after cuemu_protect(1), the arena is out of reach except inside
+ * kernels, copies and products, and kernels take no pointers from outside it. */
 #include "cuemu.h"
 #include <map>
 #include <sys/mman.h>
