@@ -23,7 +23,11 @@ is "the metrics name the device" "sed -n 's/.*\"device\": \"\([^\"]*\)\", \"dtyp
 ok "a run that stops, out of reach of the host's code" "CUEMU_PROTECT=1 $run -d cuda --dtype bf16 --stop-at 2 -o $dir/part"
 ok "and resumes" "gpt-train -q -j 1 -d cuda --resume -o $dir/part"
 ok "  ends in the same bits" "cmp $dir/part/model.safetensors $dir/cuda/model.safetensors"
-ok "another schedule of threads does too" "CUEMU=3 $run -d cuda --dtype bf16 -o $dir/again && cmp $dir/again/model.safetensors $dir/cuda/model.safetensors"
+ok "no graphs do too" "CUEMU_NO_GRAPHS=1 $run -d cuda --dtype bf16 -o $dir/again --force && cmp $dir/again/model.safetensors $dir/cuda/model.safetensors"
+ok "and a device that is late" "CUEMU_LAZY=1 CUEMU_PROTECT=1 $run -d cuda --dtype bf16 -o $dir/again --force && cmp $dir/again/model.safetensors $dir/cuda/model.safetensors"
+waits() { CUEMU_REPORT=1 $run -d cuda -o "$dir/waits" --force --steps $1 -B $2 2>&1 >/dev/null | sed -n 's/cuemu: \([0-9]*\) waits.*/\1/p'; }
+is "a step waits for the device once, whatever its micro-batches" "echo \$((\$(waits 5 4) - \$(waits 3 4))) \$((\$(waits 5 1) - \$(waits 3 1)))" "2 2"
+ok "another schedule of threads does too" "CUEMU=3 $run -d cuda --dtype bf16 -o $dir/again --force && cmp $dir/again/model.safetensors $dir/cuda/model.safetensors"
 
 say() { gpt-sample -q -j 1 -m "$dir/cpu" -d "$1" --dtype fp32 -p 'line 3: the' -n 24 --temperature 0; }
 is "a sample is the CPU's" "say cuda" "$(say cpu)"
