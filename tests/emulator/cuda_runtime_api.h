@@ -10,7 +10,9 @@ extern "C" {
 
 typedef enum cudaError {
     cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2,
-    cudaErrorInvalidDevice = 101, cudaErrorNoDevice = 100, cudaErrorStreamCaptureInvalidated = 901
+    cudaErrorInvalidDevice = 101, cudaErrorNoDevice = 100, cudaErrorIllegalAddress = 700,
+    cudaErrorMisalignedAddress = 716, cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureInvalidated = 901
 } cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -46,6 +48,10 @@ cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s);
+typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, void *value);
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *total);
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind k,

@@ -151,6 +151,12 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t)
     live.erase(it);
     return cudaSuccess;
 }
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int)
+{
+    *pool = NULL;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *) { return cudaSuccess; }
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 {
     *total = limit;

@@ -261,6 +261,10 @@ static int propose(const Plan *p, cublasLtMatmulHeuristicResult_t *r)
                                                  r, &n);
     LT(MatmulPreferenceDestroy, pref);
     const Key *k = &p->key;
+    const int found = s == CUBLAS_STATUS_SUCCESS ? n : 0;
+    n = 0;
+    for (int i = 0; i < found; i++)             /* each has a state of its own */
+        if (r[i].state == CUBLAS_STATUS_SUCCESS) r[n++] = r[i];
     if (s != CUBLAS_STATUS_SUCCESS || n < 1)
         die("CUDA: cublasLt has no way to multiply %d x %d by %d x %d of %s (status %d)", k->m, k->k,
             k->k, k->n, k->num_a >= NUM_E4M3 ? "fp8" : k->num_a == NUM_BF16 ? "bf16" : "fp32",

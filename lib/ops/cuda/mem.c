@@ -1,9 +1,9 @@
 /* mem.c -- the CUDA back-end's device, stream and memory.
  *
- * Memory comes from the device's stream-ordered pool: allocating and freeing wait for nothing. put
- * returns when the host's array may change; get and sync wait for all that was asked for before. What
- * is not too large goes through a ring of pinned memory, so that a put waits for the device only where
- * the ring is full of copies that it has not come to. */
+ * Memory comes from the device's stream-ordered pool, which keeps what is freed: allocating and freeing
+ * wait for nothing. put returns when the host's array may change; get and sync wait for all that was
+ * asked for before. What is not too large goes through a ring of pinned memory, so that a put waits for
+ * the device only where the ring is full of copies that it has not come to. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/fp8.h"
 #include "ops/cuda/sort.h"
@@ -15,6 +15,9 @@ static int sm_count, capability;
 
 void cuda_check(cudaError_t e, const char *what)
 {
+    if (e == cudaErrorIllegalAddress || e == cudaErrorLaunchFailure || e == cudaErrorMisalignedAddress)
+        die("CUDA: %s: %s, there or in what was launched before (CUDA_LAUNCH_BLOCKING=1 tells)", what,
+            cudaGetErrorString(e));
     if (e != cudaSuccess) die("CUDA: %s: %s", what, cudaGetErrorString(e));
 }
 #define CHECK(call) cuda_check(call, #call)
@@ -26,6 +29,14 @@ int cuda_devices(const char **why)
     if (why) *why = cudaGetErrorString(e);
     return e == cudaSuccess ? n : 0;
 }
+/* Left alone, the pool gives everything that is unused back to the system whenever the host waits. */
+static void keep_freed_memory(int device)
+{
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX;
+    CHECK(cudaDeviceGetDefaultMemPool(&pool, device));
+    CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+}
 void cuda_start(int device)
 {
     int major, minor;
@@ -36,6 +47,7 @@ void cuda_start(int device)
     capability = 10 * major + minor;
     if (major < 8)
         die("cuda:%d has compute capability %d.%d: at least 8.0 is needed", device, major, minor);
+    keep_freed_memory(device);
     if (!cuda_stream) CHECK(cudaStreamCreateWithFlags(&cuda_stream, cudaStreamNonBlocking));
 }
 int cuda_sm_count(void) { return sm_count; }

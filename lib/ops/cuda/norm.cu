@@ -92,13 +92,13 @@ template <int V>
 static __global__ void gain_bwd(Act *dx, float *part, const Act *dy, const Act *x, const real *g,
                                 int N, int C)
 {
-    const int64_t c = ((int64_t)blockIdx.x * GAIN_THREADS + threadIdx.x) * V;
+    const int64_t c = ((int64_t)blockIdx.y * GAIN_THREADS + threadIdx.x) * V;
     if (c >= C) return;
     float f[V], s[V];
     rload<V>(f, g + c);
     UNROLL for (int j = 0; j < V; j++) s[j] = 0;
-    const int64_t end = cu_min(N, (blockIdx.y + (int64_t)1) * GAIN_ROWS);
-    for (int64_t n = (int64_t)blockIdx.y * GAIN_ROWS; n < end; n++) {
+    const int64_t end = cu_min(N, (blockIdx.x + (int64_t)1) * GAIN_ROWS);
+    for (int64_t n = (int64_t)blockIdx.x * GAIN_ROWS; n < end; n++) {
         float d[V], t[V];
         aload<V>(d, dy + n * C + c);
         if (part) {
@@ -111,7 +111,7 @@ static __global__ void gain_bwd(Act *dx, float *part, const Act *dy, const Act *
             astore<V>(dx + n * C + c, t);
         }
     }
-    if (part) rstore<V>(part + (int64_t)blockIdx.y * C + c, s);
+    if (part) rstore<V>(part + (int64_t)blockIdx.x * C + c, s);
 }
 void CU(gain)(Act *y, const Act *x, const real *g, int N, int C)
 {
@@ -124,7 +124,7 @@ void CU(gain_bwd)(Act *dx, real *dg, const Act *dy, const Act *x, const real *g,
     float *part = dg ? (float *)cuda_scratch(SLOT_PARTS, (size_t)(chunks * C) * sizeof *part) : NULL;
     const int wide = cu_wide(dx, C) && cu_wide(dy, C) && cu_wide(x, C) && cu_wide(g, C);
     auto k = wide ? gain_bwd<VW> : gain_bwd<1>;
-    const dim3 grid((unsigned)div_up(C, GAIN_THREADS * (wide ? VW : 1)), (unsigned)chunks);
+    const dim3 grid((unsigned)chunks, (unsigned)div_up(C, GAIN_THREADS * (wide ? VW : 1)));
     LAUNCH(k, grid, GAIN_THREADS, 0, cuda_stream, dx, part, dy, x, g, N, C);
     if (dg) cuda_add_parts(dg, part, chunks, C, C, 1);
 }
