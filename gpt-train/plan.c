@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MICRO_TOKENS 8192       /* B * T chosen: more gains little on a CPU and takes memory */
 
@@ -208,9 +209,9 @@ Lora *plan_lora(Model *m, int train)
     return l;
 }
 
-/* Besides what a model asks for: code, tables, the tokenizer, and the packed blocks of a product. As
+/* Besides what a model asks for: code, tables, the tokenizer, and the packed rows of a product. As
  * measured; it hardly depends on sizes. */
-#define PROGRAM_BYTES 9.5e6
+#define PROGRAM_BYTES 6.6e6
 
 /* What the CUDA back-end keeps for itself: the workspace of products; 4 numbers a token to sort them,
  * 3 for smear's gradient, 2 a head for attention's, 1 a channel for every 64 tokens of a gain's.
@@ -267,7 +268,8 @@ void plan_count(Plan *p)
     p->mem_acts = (double)t.bytes;
     optim_step(o, 1, 0.9, 0);
     p->flops_opt = n.flops_opt;
-    p->mem_program = PROGRAM_BYTES + (double)n.scratch +
+    const double threads = opt.threads > 0 ? opt.threads : (double)sysconf(_SC_NPROCESSORS_ONLN);
+    p->mem_program = PROGRAM_BYTES + (double)n.scratch + threads * (double)n.packed +
                      (double)N * (2 * sizeof(int32_t) + sizeof(real));      /* run_batch() */
     if (!strncmp(real_ops->name, "cuda", 4))
         p->mem_program = cuda_bytes(&p->cfg, N) + (double)n.fp8_scratch + (double)n.fp8_weights;

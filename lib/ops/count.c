@@ -83,11 +83,18 @@ static void n_uncast(real *y, const Act *x, int64_t n)
     moved((double)n, REAL * (double)n);
 }
 
+/* one operand of a product, or 4 MB of it */
+static void packs(double n)
+{
+    const size_t bytes = n * REAL < 4 << 20 ? (size_t)(n * REAL) : 4 << 20;
+    if (bytes > c->packed) c->packed = bytes;
+}
 /* acts, reals: elements read and written */
 #define product(...) product_by(__func__ + 2, __VA_ARGS__)
 static void product_by(const char *op, double *flops, int N, int C, int O, double acts,
                        double reals)
 {
+    packs((double)C * O);
     *flops += 2 * mul3(N, C, O);
     moved_by(op, acts, REAL * reals);
 }

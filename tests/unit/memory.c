@@ -33,7 +33,7 @@ static void make_rows(const Tok *tok)
 /* "bytes" of the plan */
 static double planned(const char *options)
 {
-    char *s = xasprintf("cd %s && gpt-train --dry-run --json -t a.tok --train a.rows %s | "
+    char *s = xasprintf("cd %s && gpt-train --dry-run --json -j 1 -t a.tok --train a.rows %s | "
                         "sed -n 's/.*\"bytes\": \\([0-9.e+]*\\),.*/\\1/p'", dir, options);
     FILE *f = popen(s, "r");
     double x = NAN;

@@ -86,7 +86,9 @@ typedef struct Gemm {
     Act *y;
 } Gemm;
 void CPU(gemm)(const Gemm *g);
-void CPU(gemm_one)(const Gemm *g, void *work); /* c; on this thread; work: gemm_work() bytes */
+enum { GEMM_SMALL = 4096 };
+/* c; on this thread; operands of at most GEMM_SMALL numbers; work: gemm_work() bytes */
+void CPU(gemm_one)(const Gemm *g, void *work);
 size_t CPU(gemm_work)(void);
 
 /* probe.c: the roof, for benchmarks; vexp, vexp2 and vtanh of this tier, for tests */

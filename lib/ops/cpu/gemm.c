@@ -1,16 +1,20 @@
 /* gemm.c -- the matrix product, packed and blocked after Goto and van de Geijn (2008) and Van Zee
- * and van de Geijn (2015).
+ * and van de Geijn (2015), but that threads share nothing they pack.
  *
- * KS of k at a time, all threads pack a piece of B into panels of TN columns (level 3 cache); each
- * thread packs a block of A into panels of TM rows (level 2), which then meets one panel of B after
- * the other: the panel is worked through KC of k at a time (level 1), and against that the
- * micro-kernel multiplies one panel of A after the other into TM x TN sums held in registers, and
- * meanwhile fetches what comes next of B. The sums of a piece of KC wait in a buffer that stays in
- * level 1 or 2; C is touched once per KS.
+ * C is cut into cells, one or more for each thread. A cell's part of B is packed into panels of TN
+ * columns (level 3 cache); a block of its rows of A after the other is packed into panels of TM rows
+ * (level 2) and meets one panel of B after the other: the micro-kernel multiplies two panels into
+ * TM x TN sums held in registers, and meanwhile fetches what comes next of B. Panels longer than KC
+ * are worked through in pieces, whose sums wait in level 1. What adds up in C is done KS of k at a
+ * time; an Act is rounded once, so its k is done in one go.
+ *
+ * A thread that has no cell left helps with the blocks of others. It packs their B for itself: where
+ * two cores have no cache in common a line that the other has written costs more than to pack it
+ * again.
  *
  * Edges are padded with zeros in the packed panels, so every element is the same chain of
- * multiply-adds everywhere: over KC of k from 0, and these added in order. Threads take packing and
- * blocks of C as they come free: which thread does a block changes nothing in it.
+ * multiply-adds everywhere: over a piece of k from 0, and these added in order. Which thread does a
+ * block changes nothing in it.
  */
 #include "ops/cpu/kernel.h"
 #ifdef ACT_DOT
@@ -23,23 +27,17 @@
 #endif
 
 enum {
-    KC = 256,
-    KS = 4 * KC,
-    PIECE = (4 << 20) / sizeof(real),           /* elements of a packed piece of B, */
-    BLOCK = (256 << 10) / sizeof(real),         /* of a block of A */
-    STAGED = 1024,                              /* rows of C at most that are staged at once */
-    MC_MAX = TM * (192 / TM),                   /* its rows at most */
+    KC = 1024,
+    KS = 1536,
+    PIECE = (4 << 20) / sizeof(real),           /* elements of a cell's B, */
+    BLOCK = (256 << 10) / sizeof(real),         /* of a block of A, as far as rows can be fewer */
+    MC_MIN = 4 * TM,
+    MC_MAX = TM * (192 / TM),
     SUMS = MC_MAX * TN,
-    PHASES = 4
+    HELP = 2,                                   /* blocks of a cell that are worth packing its B for */
+    ALONE = 100000                              /* multiply-adds not worth waking others for */
 };
-_Static_assert(BLOCK >= KS * TM && PIECE >= KS * TN, "a panel fits");
-
-/* Workspace: B; for each thread A and sums; a stage if need be */
-static size_t work_size(int nt)
-{
-    return (PIECE + (size_t)nt * (BLOCK + SUMS)) * sizeof(real);
-}
-size_t CPU(gemm_work)(void) { return work_size(1); }
+_Static_assert(PIECE >= KS * TN, "a panel fits");
 
 /* n in parts of at most `most`: as few as can be, as equal as can be, multiples of `unit` */
 static int part(int64_t n, int64_t most, int unit)
@@ -48,18 +46,18 @@ static int part(int64_t n, int64_t most, int unit)
     return (int)(div_up(div_up(n, div_up(n, most)), unit) * unit);
 }
 
-/* What is done between barriers: rows i0 .. and columns j0 .. of C, m x n of them; k from k0. k, k0
- * and kc count elements of packed panels, which are DEEP of k each. */
-typedef struct Piece {
-    int i0, m, j0, n, k0, k, kc;
-    int mc, mb, nc, nb;         /* blocks: mb of mc rows times nb of nc columns */
-    real *c;                    /* (i0, j0) of: c = alpha a b + beta d, with rows ldc apart, */
-    const real *d;
-    int64_t ldc;
-    real beta;
-    Act *y;                     /* or y = that + keep y, with rows of the product */
-    real keep;
-} Piece;
+/* A product and how it is shared out. k, depth and kc count elements of packed panels, DEEP of g->k
+ * each. */
+typedef struct Job {
+    const Gemm *g;
+    int depth, kc;
+    int down, across, rows, cols;       /* down x across cells of rows x cols */
+    int mc;                             /* rows of a block */
+    real *work;                         /* of each thread: B, A, sums */
+    size_t size_b, size_a;
+    int next, *taken;                   /* the next cell; of each cell the next block */
+} Job;
+typedef struct Cell { int i0, m, j0, n; } Cell; /* rows i0 .. and columns j0 .. of C, m x n of them */
 
 /* n vectors x[i] = x + i*stride of k numbers, k_stride apart, into panels of W. Where they lie side
  * by side (stride 1), a few of k for all panels, since one panel would take little from many pages. */
@@ -77,25 +75,13 @@ INLINE void pack(real *p, const Act *x, int64_t stride, int64_t k_stride, int n,
             else pack_across(to, from, stride, left, now, W);
         }
 }
-/* how many of k a piece has */
-static int numbers(const Gemm *g, const Piece *s)
+static void pack_a(real *p, const Gemm *g, int i, int rows)
 {
-    return (int)min64((int64_t)s->k * DEEP, g->k - (int64_t)s->k0 * DEEP);
+    pack(p, g->a + i * g->rsa, g->csa == 1 ? g->rsa : 1, g->csa, rows, g->k, TM);
 }
-static void pack_a(real *p, const Gemm *g, const Piece *s, int i, int rows)
+static void pack_b(real *p, const Gemm *g, int j, int cols)
 {
-    const Act *a = g->a + (s->i0 + i) * g->rsa + s->k0 * g->csa * DEEP;
-    pack(p, a, g->csa == 1 ? g->rsa : 1, g->csa, rows, numbers(g, s), TM);
-}
-/* A share of the packing of B, some panels; task = 0, 1 .. until it returns 0 */
-static int pack_b(real *p, const Gemm *g, const Piece *s, int task)
-{
-    int some = g->csb == 1 ? 256 / TN : 1, j = task * some * TN;
-    if (j >= s->n) return 0;
-    const Act *b = g->b + s->k0 * g->rsb * DEEP + (s->j0 + j) * g->csb;
-    pack(p + (int64_t)j * s->k, b, g->csb, g->rsb, (int)min64(some * TN, s->n - j), numbers(g, s),
-         TN);
-    return 1;
+    pack(p, g->b + j * g->csb, g->csb, g->rsb, cols, g->k, TN);
 }
 
 /* s = the product of panels of depth k; fetches a line at `ahead`, further by `hop` every 8 of k */
@@ -157,196 +143,220 @@ INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const
  * diagonal. */
 typedef struct Place { int rows, cols, from, mirror; } Place;
 
-static Place place(const Gemm *g, const Piece *p, int i, int j)
+static Place place(const Gemm *g, const Cell *c, int i, int j)
 {
-    Place o = { (int)min64(TM, p->m - i), (int)min64(TN, p->n - j), 0, 0 };
+    Place o = { (int)min64(TM, c->i0 + c->m - i), (int)min64(TN, c->j0 + c->n - j), 0, 0 };
     o.mirror = o.rows;
     if (g->symmetric) {         /* squares of TN on the diagonal as they come, those below twice */
-        int64_t down = (p->j0 + j) / TN * TN - (p->i0 + i);
+        int64_t down = j / TN * TN - i;
         o.from = (int)min64(o.rows, max64(0, down));
         o.mirror = (int)min64(o.rows, max64(0, down + TN));
     }
     return o;
 }
 
-/* s = alpha s + beta d + keep y, and to c or y */
-INLINE void put(const Gemm *g, const Piece *p, Vec s[TM][TV], int i, int j, int from, int rows,
-                int cols)
+/* c or y = alpha s + beta d, rows [from, rows) of the tile. Constants: act, whether to y; add,
+ * whether beta is not 0. */
+INLINE void put_as(int act, int add, const Gemm *g, Vec s[TM][TV], int i, int j, int from, int rows,
+                   int cols)
 {
+    const int64_t ldc = g->ldc, at = i * ldc + j;
+    const real alpha = g->alpha, beta = g->beta, *d = add && !act ? g->d + at : NULL;
+    real *c = act ? NULL : g->c + at;
+    Act *y = act ? g->y + at : NULL;
     UNROLL for (int r = 0; r < TM; r++)
         UNROLL for (int v = 0; v < TV; v++) {
-            int64_t at = (i + r) * p->ldc + j + v * VL, left = cols - v * VL;
+            const int64_t o = r * ldc + v * VL, left = cols - v * VL;
             if (r < from || r >= rows || left <= 0) continue;
-            Vec x = g->alpha * s[r][v];
-            if (p->beta != 0) x += p->beta * vload(p->d + at, left);
-            if (p->y) {
-                Act *y = p->y + (i + r) * g->ldc + j + v * VL;
-                if (p->keep != 0) x += p->keep * aload(y, left);
-                astore(y, x, left);
-            } else {
-                vstore(p->c + at, x, left);
-            }
-            s[r][v] = x;
+            Vec x = alpha * s[r][v];
+            if (add) x += beta * (act ? aload(y + o, left) : vload(d + o, left));
+            if (act) astore(y + o, x, left);
+            else vstore(c + o, x, left);
         }
 }
-static void put_across(const Gemm *g, const Piece *p, Vec s[TM][TV], int i, int j, const Place *o)
+INLINE void put(const Gemm *g, Vec s[TM][TV], int i, int j, int from, int rows, int cols)
 {
-    real *c = g->c + (int64_t)(p->j0 + j) * g->ldc + p->i0 + i;
-    for (int v = 0; v < o->cols; v++)
-        for (int r = o->mirror; r < o->rows; r++) c[v * g->ldc + r] = ((real *)s)[r * TN + v];
+    const int act = g->y != NULL;
+    if (act && g->beta != 0) put_as(1, 1, g, s, i, j, from, rows, cols);
+    else if (act) put_as(1, 0, g, s, i, j, from, rows, cols);
+    else if (g->beta != 0) put_as(0, 1, g, s, i, j, from, rows, cols);
+    else put_as(0, 0, g, s, i, j, from, rows, cols);
 }
-/* Has the first and last cache line of each row of the tile brought in. */
-static void fetch(const Gemm *g, const Piece *p, int i, int j, const Place *o)
+/* The same values once more, from where they are */
+static void put_across(const Gemm *g, int i, int j, const Place *o)
 {
-    const char *to = p->y ? (const char *)(p->y + i * g->ldc + j)
-                          : (const char *)(p->c + i * p->ldc + j);
-    int64_t size = p->y ? sizeof(Act) : sizeof(real), row = (p->y ? g->ldc : p->ldc) * size;
-    for (int r = 0; r < o->rows; r++, to += row) {
-        __builtin_prefetch(to, 1);
-        __builtin_prefetch(to + (o->cols - 1) * size, 1);
+    const real *from = g->c + i * g->ldc + j;
+    real *to = g->c + j * g->ldc + i;
+    for (int v = 0; v < o->cols; v++)
+        for (int r = o->mirror; r < o->rows; r++) to[v * g->ldc + r] = from[r * g->ldc + v];
+}
+/* Has the cache lines of the tile brought in. */
+static void fetch(const Gemm *g, int i, int j, const Place *o)
+{
+    enum { LINE = 64 };
+    const int64_t at = i * g->ldc + j, size = g->y ? sizeof(Act) : sizeof(real), row = o->cols * size;
+    const char *to = g->y ? (const char *)(g->y + at) : (const char *)(g->c + at);
+    for (int r = 0; r < o->rows; r++, to += g->ldc * size) {
+        for (int64_t b = 0; b < row; b += LINE) __builtin_prefetch(to + b, 1);
+        __builtin_prefetch(to + row - 1, 1);
     }
 }
-static void tile(const Gemm *g, const Piece *p, const real *a, const real *b, int k0, int k,
-                 const char *ahead, int64_t hop, real *sum, int i, int j)
+/* The tile at (i, j) of C: panels of depth k, a piece that is the first, the last, or both */
+static void tile(const Gemm *g, const Cell *c, const real *a, const real *b, int k, int first,
+                 int last, const char *ahead, int64_t hop, real *sum, int i, int j)
 {
     Vec s[TM][TV], *t = (Vec *)(void *)sum;
-    Place o = place(g, p, i, j);
-    int last = k0 + k == p->k;
-    if (last) fetch(g, p, i, j, &o);
+    Place o = place(g, c, i, j);
+    if (last) fetch(g, i, j, &o);
     mul_panels(s, a, b, k, ahead, hop);
-    if (k0)
+    if (!first)
         UNROLL for (int r = 0; r < TM; r++)
             UNROLL for (int v = 0; v < TV; v++) s[r][v] += t[r * TV + v];
     if (!last)
         UNROLL for (int r = 0; r < TM; r++)
             UNROLL for (int v = 0; v < TV; v++) t[r * TV + v] = s[r][v];
-    else if (o.rows - o.from == TM && o.cols == TN) put(g, p, s, i, j, 0, TM, TN);
-    else put(g, p, s, i, j, o.from, o.rows, o.cols);
-    if (last && o.mirror < o.rows) put_across(g, p, s, i, j, &o);
+    else if (o.rows - o.from == TM && o.cols == TN) put(g, s, i, j, 0, TM, TN);
+    else put(g, s, i, j, o.from, o.rows, o.cols);
+    if (last && o.mirror < o.rows) put_across(g, i, j, &o);
 }
 
-/* Of a symmetric product: the first panel of rows that reaches the diagonal */
-static int64_t first_panel(const Gemm *g, int64_t col, int64_t row)
+/* Rows i0 .. i0 + rows of a cell */
+static void block(const Job *job, const Cell *c, int i0, int rows, const real *pb, real *pa)
 {
-    return g->symmetric ? max64(0, col / TN * TN - row) / TM : 0;
-}
-static void block(const Gemm *g, const Piece *p, int task, real *pa, const real *pb)
-{
-    real *sum = pa + BLOCK;
-    int i0 = task / p->nb * p->mc, rows = (int)min64(p->mc, p->m - i0);
-    int jb = task % p->nb * p->nc, je = (int)min64(p->n, jb + p->nc);
-    int64_t panels = div_up(rows, TM);
-    pack_a(pa, g, p, i0, rows);
-    for (int j = jb; j < je; j += TN)
-        for (int l = 0; l == 0 || l < p->k; l += p->kc) {
-            int k = (int)min64(p->kc, p->k - l);
-            const real *b = pb + (int64_t)j * p->k + (int64_t)l * TN;
+    const Gemm *g = job->g;
+    real *sum = pa + job->size_a;
+    const int64_t panels = div_up(rows, TM), depth = job->depth;
+    pack_a(pa, g, i0, rows);
+    for (int j = 0; j < c->n; j += TN)
+        for (int l = 0; l == 0 || l < depth; l += job->kc) {
+            const int k = (int)min64(job->kc, depth - l);
+            const real *b = pb + j * depth + (int64_t)l * TN;
             const char *ahead = (const char *)(b + (int64_t)k * TN);
-            int64_t share = (int64_t)k * TN * (int64_t)sizeof *b / panels;
-            for (int64_t i = first_panel(g, p->j0 + j, p->i0 + i0); i < panels; i++)
-                tile(g, p, pa + i * TM * p->k + (int64_t)l * TM, b, l, k, ahead + i * share,
-                     share * 8 / max64(k, 1), sum + i * TM * TN, i0 + (int)i * TM, j);
+            const int64_t share = (int64_t)k * TN * (int64_t)sizeof *b / panels;
+            int64_t i = 0;              /* of a symmetric one: the first to reach the diagonal */
+            if (g->symmetric) i = max64(0, (c->j0 + j) / TN * TN - i0) / TM;
+            for (; i < panels; i++)
+                tile(g, c, pa + i * TM * depth + (int64_t)l * TM, b, k, l == 0, l + k >= depth,
+                     ahead + i * share, share * 8 / max64(k, 1), sum + i * TM * TN,
+                     i0 + (int)i * TM, c->j0 + j);
         }
 }
 
-/* How to share out a piece */
-static void plan_blocks(Piece *p, int nt)
+static int take(int *next) { return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED); }
+static Cell cell(const Job *job, int at)
 {
-    enum { GROUP = 6 };         /* panels of B that are worth packing A for */
-    int panels = (int)div_up(p->m, TM), cols = (int)div_up(p->n, TN);
-    int mp = (int)min64(MC_MAX, BLOCK / max64(p->k, 1)) / TM;
-    int64_t mb = div_up(panels, mp), nb = 1;
-    if (nt > 1) mb = min64(div_up(mb, nt) * nt, panels);        /* equal shares */
-    if (nt > 1 && mb < 2 * nt) nb = min64(div_up(2 * nt, mb), div_up(cols, GROUP));
-    mp = (int)div_up(panels, mb);
-    p->mc = mp * TM;
-    p->mb = (int)div_up(panels, mp);
-    p->nc = (int)div_up(cols, nb) * TN;
-    p->nb = (int)div_up(p->n, p->nc);
+    const Gemm *g = job->g;
+    Cell c = { .i0 = at % job->down * job->rows, .j0 = at / job->down * job->cols };
+    if (g->symmetric) c.i0 = c.j0;
+    c.m = (int)min64(g->symmetric ? g->m : job->rows, g->m - c.i0);
+    c.n = (int)min64(job->cols, g->n - c.j0);
+    return c;
+}
+/* Does what nobody has taken of a cell, if that is at least `some` blocks. */
+static void work_on(Job *job, int at, int some, real *own)
+{
+    const Cell c = cell(job, at);
+    const int blocks = (int)div_up(c.m, job->mc);
+    int *taken = &job->taken[at];
+    if (blocks - __atomic_load_n(taken, __ATOMIC_RELAXED) < some) return;
+    pack_b(own, job->g, c.j0, c.n);
+    for (int i; (i = take(taken)) < blocks;)
+        block(job, &c, c.i0 + i * job->mc, (int)min64(job->mc, c.m - i * job->mc), own,
+              own + job->size_b);
+}
+static size_t own_size(const Job *job) { return job->size_b + job->size_a + SUMS; }
+static void work(Job *job, int tid)
+{
+    const int cells = job->down * job->across;
+    real *own = job->work + (size_t)tid * own_size(job);
+    for (int i; (i = take(&job->next)) < cells;) work_on(job, i, 1, own);
+    for (int i = 0; i < cells; i++) work_on(job, i, HELP, own);
 }
 
-/* Phases, each ended by a barrier, count what was taken in next[phase % PHASES]. */
-typedef struct Team {
-    real *b, *own, *stage;
-    int nt, depth, ks, mc, nc, next[PHASES];      /* depth, ks: as k in a Piece */
-} Team;
+/* Cells: what a cell takes is its area and the packing of its rows and columns; the least for the
+ * thread that has most of them. A symmetric product's are columns from the diagonal down, the
+ * longest first. */
+static void plan_cells(Job *job, int nt)
+{
+    enum { PACKING = 12 };      /* of a row or column: multiply-adds it takes as long as */
+    const Gemm *g = job->g;
+    const int panels = (int)div_up(g->m, TM), cols = (int)div_up(g->n, TN),
+              most = (int)max64(1, PIECE / max64(job->depth, 1) / TN),
+              least = (int)div_up(cols, most);
+    int64_t best = INT64_MAX;
+    for (int down = 1; down <= min64(nt, panels) && !(g->symmetric && down > 1); down++)
+        for (int across = least; across <= min64(cols, least + 2 * nt); across++) {
+            const int64_t m = div_up(panels, down) * TM, n = div_up(cols, across) * TN,
+                          cost = div_up((int64_t)down * across, nt) * (m * n + PACKING * (m + n));
+            if (cost >= best) continue;
+            best = cost;
+            job->down = down;
+            job->rows = (int)m;
+            job->cols = (int)n;
+        }
+    if (g->symmetric && nt > 1) job->cols = (int)min64(job->cols, div_up(cols, 2 * nt) * TN);
+    job->across = (int)div_up(g->n, job->cols);
+    job->down = (int)div_up(g->m, job->rows);
+    const int64_t fit = BLOCK / max64(job->depth, 1);
+    job->mc = part(div_up(job->rows, TM), min64(MC_MAX, max64(MC_MIN, fit)) / TM, 1) * TM;
+}
+static size_t room(int64_t n) { return (size_t)div_up(n + VL, 64) * 64; }
+static Job plan(const Gemm *g, int nt)
+{
+    Job job = { .g = g, .depth = (int)div_up(g->k, DEEP) };
+    job.kc = part(job.depth, KC, 8);
+    plan_cells(&job, nt);
+    job.size_b = room((int64_t)job.cols * job.depth);
+    job.size_a = room((int64_t)job.mc * job.depth);
+    return job;
+}
 
-static int take(Team *t, int phase)
+static size_t work_size(const Job *job, int nt)
 {
-    return __atomic_fetch_add(&t->next[phase % PHASES], 1, __ATOMIC_RELAXED);
+    return (size_t)nt * own_size(job) * sizeof(real) +
+           (size_t)job->down * (size_t)job->across * sizeof *job->taken;
 }
-static void end_phase(Team *t, int phase, int tid)
+static void begin(Job *job, void *mem, int nt)
 {
-    if (t->nt > 1) { OMP(barrier) }
-    if (tid == 0)               /* nobody has been there since the barrier before this one */
-        __atomic_store_n(&t->next[(phase + PHASES - 1) % PHASES], 0, __ATOMIC_RELAXED);
+    job->work = mem;
+    job->taken = (int *)(job->work + (size_t)nt * own_size(job));
+    memset(job->taken, 0, (size_t)job->down * (size_t)job->across * sizeof *job->taken);
 }
-/* Where the sums of a piece go. An Act would round them: they wait in t->stage until k is done. */
-static void target(const Gemm *g, const Team *t, Piece *p)
+/* A pass over C, on this thread in `mem` or on all */
+static void pass(const Gemm *g, void *mem)
 {
-    int last = p->k0 + p->k >= t->depth;
-    int64_t at = p->i0 * g->ldc + p->j0;
-    p->beta = p->k0 ? 1 : g->y ? 0 : g->beta;
-    p->ldc = g->y ? p->n : g->ldc;
-    p->c = g->y ? t->stage : g->c + at;
-    p->d = g->y || p->k0 ? p->c : g->d + at;
-    p->y = g->y && last ? g->y + at : NULL;
-    p->keep = g->beta;
+    int nt = mem || (double)g->m * g->n * g->k < ALONE ? 1 : threads_here();
+    Job job = plan(g, nt);
+    if (!mem) mem = TIERED(scratch)(SLOT_GEMM, work_size(&job, nt));
+    begin(&job, mem, nt);
+    if (nt == 1) { work(&job, 0); return; }
+    OMP(parallel num_threads(nt))
+    work(&job, thread_id());
 }
-static void work_on(const Gemm *g, Team *t, int tid)
+static void passes(const Gemm *g, void *mem)
 {
-    int phase = 0;
-    Piece p = { .kc = part(t->ks, KC, 8) };
-    for (p.j0 = 0; p.j0 < g->n; p.j0 += t->nc)
-        for (p.i0 = 0; p.i0 < g->m; p.i0 += t->mc)
-            for (p.k0 = 0; p.k0 == 0 || p.k0 < t->depth; p.k0 += t->ks) {
-                p.n = (int)min64(t->nc, g->n - p.j0);
-                p.m = (int)min64(t->mc, g->m - p.i0);
-                p.k = (int)min64(t->ks, t->depth - p.k0);
-                target(g, t, &p);
-                plan_blocks(&p, t->nt);
-                int kept = p.i0 && p.k == t->depth;         /* B is still there from the rows before */
-                while (!kept && pack_b(t->b, g, &p, take(t, phase))) {}
-                end_phase(t, phase++, tid);
-                for (int i; (i = take(t, phase)) < p.mb * p.nb;)
-                    block(g, &p, i, t->own + (int64_t)tid * (BLOCK + SUMS), t->b);
-                end_phase(t, phase++, tid);
-            }
+    const int depth = (int)div_up(g->k, DEEP), ks = g->y ? (int)max64(depth, 1) : part(depth, KS, 8);
+    Gemm now = *g;
+    for (int l = 0; l == 0 || l < depth; l += ks) {
+        const int64_t k0 = (int64_t)l * DEEP;
+        now.k = (int)min64((int64_t)ks * DEEP, g->k - k0);
+        now.a = g->a + k0 * g->csa;
+        now.b = g->b + k0 * g->rsb;
+        pass(&now, mem);
+        now.d = now.c;
+        now.beta = 1;
+    }
 }
-static int staged(const Gemm *g) { return g->y && div_up(g->k, DEEP) > KS; }
-static Team team(const Gemm *g)
+void CPU(gemm_one)(const Gemm *g, void *mem) { passes(g, mem); }
+size_t CPU(gemm_work)(void)
 {
-    int depth = (int)div_up(g->k, DEEP), ks = part(depth, KS, 8);
-    return (Team){ .nt = 1, .depth = depth, .ks = ks, .nc = part(g->n, PIECE / ks / TN * TN, TN),
-                   .mc = staged(g) ? part(g->m, STAGED, TM) : g->m };
-}
-static void give_work(Team *t, void *work, int nt)
-{
-    t->b = work;
-    t->own = t->b + PIECE;
-    t->stage = t->own + (int64_t)nt * (BLOCK + SUMS);
-}
-void CPU(gemm_one)(const Gemm *g, void *work)
-{
-    Team t = team(g);
-    give_work(&t, work, 1);
-    work_on(g, &t, 0);
+    return (3 * GEMM_SMALL + KS * TN + MC_MIN * KS + SUMS + 64) * sizeof(real);
 }
 void CPU(gemm)(const Gemm *given)
 {
-    Gemm whole = *given, *g = &whole;
+    Gemm g = *given;
 #ifndef ACT_BF16
-    if (g->y) { g->c = g->y; g->d = g->y; g->y = NULL; }
+    if (g.y) { g.c = g.y; g.d = g.y; g.y = NULL; }
 #endif
-    int nt = (double)g->m * g->n * g->k < 1e5 ? 1 : threads_here();
-    Team t = team(g);
-    size_t stage = staged(g) ? (size_t)t.mc * (size_t)t.nc * sizeof(real) : 0;
-    give_work(&t, TIERED(scratch)(SLOT_GEMM, work_size(nt) + stage), nt);
-    if (nt == 1) { work_on(g, &t, 0); return; }
-    OMP(parallel num_threads(nt))
-    {
-        OMP(single)
-        t.nt = team_size();             /* may be fewer than asked for */
-        work_on(g, &t, thread_id());
-    }
+    passes(&g, NULL);
 }

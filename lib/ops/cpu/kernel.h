@@ -5,7 +5,9 @@
 
 /* The tile of the matrix product: TM x TV vectors of sums. 16 registers hold 4 x 3 sums, 3 of b and
  * one of a: fewer instructions per multiply-add than any other shape. */
-#if VBYTES == 32
+#if VBYTES == 64
+enum { TM = 8, TV = 3 };
+#elif VBYTES == 32
 enum { TM = 4, TV = 3 };
 #else
 enum { TM = MR, TV = 2 };
@@ -105,15 +107,15 @@ INLINE void pack_square(real *p, int W, const void *x, size_t size, int64_t at, 
     transpose(r);
     UNROLL for (int j = 0; j < VL; j++) *(VecU *)(p + j * W) = r[j];
 }
-/* p[VL][4] = VL columns of 4 rows of x, by squares of 4 */
-INLINE void pack_four(real *p, const void *x, size_t size, int64_t at, int64_t ld)
+/* p[VL][W] = VL columns of W rows of x, by squares of W, 2 or 4 or 8 */
+INLINE void pack_few(real *p, int W, const void *x, size_t size, int64_t at, int64_t ld)
 {
     Vec r[VL];
-    UNROLL for (int j = 0; j < 4; j++) r[j] = load_any(x, size, at + j * ld, VL);
-    EXCHANGE(4, 1) EXCHANGE(4, 2)
-    UNROLL for (int j = 0; j < 4; j++)
-        UNROLL for (int i = 0; i < VL; i += 4)
-            memcpy(p + 4 * (i + j), (real *)&r[j] + i, 4 * sizeof(real));
+    UNROLL for (int j = 0; j < W; j++) r[j] = load_any(x, size, at + j * ld, VL);
+    EXCHANGE(W, 1) EXCHANGE(W, 2) EXCHANGE(W, 4)
+    UNROLL for (int j = 0; j < W; j++)
+        UNROLL for (int i = 0; i < VL; i += W)
+            memcpy(p + W * (i + j), (real *)&r[j] + i, (size_t)W * sizeof(real));
 }
 
 /* p[k][W] = x[i][k] for `rows` <= W vectors x[i] = x + i*ld of k elements; the rest is 0 */
@@ -127,8 +129,8 @@ INLINE void pack_across_any(real *p, const void *x, size_t size, int64_t ld, int
             for (int i = 0; i < W; i += VL)
                 for (int l = done; l < done + LINE; l += VL)
                     pack_square(p + (int64_t)l * W + i, W, x, size, i * ld + l, ld, VL);
-    else if (W == 4 && VL > 4)
-        for (; done + VL <= k; done += VL) pack_four(p + (int64_t)done * 4, x, size, done, ld);
+    else if (W == 4 || W == 8)
+        for (; done + VL <= k; done += VL) pack_few(p + (int64_t)done * W, W, x, size, done, ld);
     else if (W < VL)        /* not the last row: what is written past a row, the next covers */
         for (; done + VL < k; done += VL)
             pack_square(p + (int64_t)done * W, W, x, size, done, ld, W);

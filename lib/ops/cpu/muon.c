@@ -11,7 +11,6 @@ static const double polar[5][3] = {         /* Amsel et al. 2025, arXiv 2505.169
     { 3.285753657755655, -2.3681294933425376, 0.46449024233003106 },
     { 2.3465413258596377, -1.7097828382687081, 0.42323551169305323 },
 };
-enum { SMALL = 64 * 64 };
 
 typedef struct Muon {
     int R, K, mn, red; /* mn = min(R,K); red: 1 the axis reduced is columns (R >= K) */
@@ -37,7 +36,7 @@ static Muon muon_plan(int R, int K)
     u.sum = place(&u.bytes, R > K ? R : K, sizeof(double));         /* sums by row or column */
     return u;
 }
-static int is_small(int R, int K) { return (int64_t)R * K <= SMALL; }
+static int is_small(int R, int K) { return (int64_t)R * K <= GEMM_SMALL; }
 static void multiply(const Muon *u, const Gemm *g)
 {
     if (u->work) CPU(gemm_one)(g, u->work);
