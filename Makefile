@@ -72,13 +72,14 @@ MPI_LIBS    := $(filter -L% -l% -Wl%,$(MPIWORDS))
 have_mpi    := $(call want,MPI,printf '\043include <mpi.h>\nint main(void) { return MPI_Finalize(); }' | $(CC) $(MPI_CFLAGS) -x c - -o /dev/null $(MPI_LIBS) 2>/dev/null && echo yes)
 CUSRC       := $(wildcard lib/ops/cuda/*.cu)
 have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } 2>/dev/null)
+have_nccl   := $(if $(have_cuda),$(if $(have_mpi),$(call want,NCCL,ls $(dir $(have_cuda))../include/nccl.h /usr/include/nccl.h 2>/dev/null | head -n 1)))
 # The tests run CUDA's kernels on the CPU; a C++ compiler is all they need.
 have_cxx    := $(if $(BUILDS_NOTHING),,$(shell echo 'int main() { return 0; }' | $(CXX) -std=c++17 -x c++ - -o /dev/null 2>/dev/null && echo yes))
 
-BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_mpi), mpi)$(if $(have_cuda), cuda)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
+BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_mpi), mpi)$(if $(have_cuda), cuda)$(if $(have_nccl), nccl)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
 PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)$(if $(have_curl), libcurl)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
-ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_mpi), -DHAVE_MPI)$(if $(have_cuda), -DHAVE_CUDA) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
+ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_mpi), -DHAVE_MPI)$(if $(have_cuda), -DHAVE_CUDA)$(if $(have_nccl), -DHAVE_NCCL) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
 LDLIBS   := $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy))$(if $(have_cuda), -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++)$(if $(have_mpi), -Wl$(comma)--as-needed $(MPI_LIBS) -Wl$(comma)--no-as-needed) -lm -lpthread
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
@@ -105,7 +106,7 @@ OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
             $(if $(filter avx512,$(TIERS)),$(DOTSRC:%.c=$(BUILD)/%.avx512.dot.o))
 # lib/ops/cuda: each file once with float Acts and once with bfloat16 ones, but CUDA_ONCE, which know
 # of none. $(call cuda_objects,FOLDER): the objects' names.
-CUDA_ONCE := mem.c graph.c sort.cu sum.cu optim.cu fp8.c fp8.cu $(notdir $(wildcard lib/ops/cuda/gemm.c))
+CUDA_ONCE := mem.c graph.c nccl.c sort.cu sum.cu optim.cu fp8.c fp8.cu $(notdir $(wildcard lib/ops/cuda/gemm.c))
 CUDA_FILES := $(notdir $(wildcard lib/ops/cuda/*.c) $(CUSRC))
 cuda_objects = $(addprefix $(1)/lib/ops/cuda/,$(patsubst %,%.o,$(CUDA_ONCE)) \
                $(foreach f,$(filter-out $(CUDA_ONCE),$(CUDA_FILES)),$(f).fp32.o $(f).bf16.o))
@@ -189,7 +190,7 @@ $(BUILD)/nvflags: FORCE
 EMUFLAGS  = -std=c++17 -D_GNU_SOURCE -Ilib -Itests/emulator -Wall -Wextra -Wshadow -Wno-unused-function \
             -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
 EMUOBJ   := $(filter-out %/gemm.c.o,$(call cuda_objects,$(BUILD)/emu)) $(patsubst %,$(BUILD)/emu/%.o,$(wildcard tests/emulator/*.cpp tests/emulator/*.c)) \
-            $(BUILD)/emu/lib/ops/ops.c.o
+            $(BUILD)/emu/lib/ops/ops.c.o $(BUILD)/emu/lib/ops/comm.c.o
 LIBEMU   := $(BUILD)/emu/libemu.a
 $(BUILD)/emu/tests/emulator/%.cpp.o: tests/emulator/%.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -200,6 +201,10 @@ $(BUILD)/emu/tests/emulator/%.c.o: tests/emulator/%.c $(BUILD)/flags
 $(BUILD)/emu/lib/ops/ops.c.o: lib/ops/ops.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -UHAVE_CUDA -DHAVE_CUDA -c -o $@ $<
+$(BUILD)/emu/lib/ops/cuda/nccl.c.o $(BUILD)/emu/lib/ops/comm.c.o: ALL_CFLAGS += -UHAVE_NCCL -DHAVE_NCCL
+$(BUILD)/emu/lib/ops/comm.c.o: lib/ops/comm.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 $(LIBEMU): $(EMUOBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^

@@ -4,6 +4,7 @@
 #include "run.h"
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 void ranks_options(void)
 {
@@ -23,6 +24,8 @@ void ranks_begin(void)
         prog = xasprintf("%s: rank %d", prog, c->rank);
         verbose = 0;
     }
+    if (locals > 1 && !strncmp(opt.device, "cuda:", 5))
+        die_usage("--device %s: the ranks of a machine have a device each: give cuda", opt.device);
     if (!opt.threads) opt.threads = comm_threads();
     opt.device = ops_device(opt.device, local);
 }

@@ -14,8 +14,7 @@
 static int64_t one_sum(void *x, int64_t n, CommType t) { (void)x; (void)n; (void)t; return 0; }
 static int64_t one_parts(void *x, int64_t n, int64_t part, CommType t)
 {
-    (void)x; (void)t;
-    assert(part >= n);
+    (void)x; (void)n; (void)part; (void)t;
     return 0;
 }
 static int64_t one_broadcast(void *x, int64_t n, CommType t, int root)
@@ -26,13 +25,19 @@ static int64_t one_broadcast(void *x, int64_t n, CommType t, int root)
 static void one_wait(int64_t call) { (void)call; }
 static void one_barrier(void) {}
 
-static const Comm none = { "none", 0, 1, one_sum, one_parts, one_parts, one_broadcast, one_wait,
-                           one_barrier };
-static Comm host = { "none", 0, 1, one_sum, one_parts, one_parts, one_broadcast, one_wait,
-                     one_barrier };
+#define ALONE(host, ranks) { "none", 0, ranks, host, one_sum, one_parts, one_parts, one_broadcast, \
+                             one_wait, one_barrier }
+static const Comm none = ALONE(&none, 1);
+static Comm host = ALONE(&host, 1);
 static int local, locals = 1, joined;
 
 const Comm *comm_host(void) { return &host; }
+const Comm *comm_pretend(int ranks)
+{
+    static Comm c;
+    c = (Comm)ALONE(&c, ranks);
+    return &c;
+}
 int comm_local(int *n)
 {
     *n = locals;

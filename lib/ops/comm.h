@@ -25,6 +25,7 @@ typedef enum CommType { COMM_F32, COMM_F64, COMM_BF16, COMM_TYPES } CommType;
 typedef struct Comm {
     const char *name;                   /* "none", "mpi", "nccl" */
     int rank, ranks;
+    const struct Comm *host;            /* the same ranks, for arrays of the host */
     /* Each gives a number for wait(). */
     int64_t (*sum)(void *x, int64_t n, CommType t);             /* x = sum of all ranks' x */
     int64_t (*scatter)(void *x, int64_t n, int64_t part, CommType t);   /* the same for the rank's
@@ -44,6 +45,8 @@ const Comm *comm_host(void);            /* one rank before comm_begin() */
 const Comm *comm_device(const Ops *ops);
 /* This rank's number among those on its machine, and how many they are. */
 int comm_local(int *locals);
+/* Rank 0 of so many, which exchanges nothing: for plans. */
+const Comm *comm_pretend(int ranks);
 /* Threads for this rank: its share of the processors. */
 int comm_threads(void);
 void comm_max(double *x, int n);        /* the largest of all ranks', n at most 16; waits */

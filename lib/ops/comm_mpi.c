@@ -183,7 +183,7 @@ int comm_mpi_begin(Comm *c, int *local, int *locals)
     MPI_Comm_size(machine, locals);
     MPI_Comm_free(&machine);
     terms = xmalloc(size_mul((size_t)ranks, (size_t)CHUNK));
-    *c = (Comm){ "mpi", rank, ranks, sum, scatter, gather, broadcast, wait_for, barrier };
+    *c = (Comm){ "mpi", rank, ranks, c, sum, scatter, gather, broadcast, wait_for, barrier };
     return 1;
 }
 

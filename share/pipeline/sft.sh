@@ -4,6 +4,7 @@
 # DATA is one JSON Lines file of {"messages": ...}, gzip or not. The model goes to OUT (RUN-sft), the
 # rows made from DATA to OUT.data. OPTIONS are for gpt-train. What is there already is not made again:
 # rows are kept while DATA is no newer than they are, and a run that was stopped goes on.
+# LAUNCH='mpirun -np 8' starts gpt-train on so many ranks.
 set -eu
 die() { echo "sft: $*" >&2; exit 1; }
 [ $# -ge 2 ] || { echo "usage: sft.sh RUN DATA [OUT [OPTIONS for gpt-train]]" >&2; exit 2; }
@@ -18,6 +19,6 @@ if [ ! -f "$rows-00000.rows" ] || [ "$data" -nt "$rows-00000.rows" ]; then
     rm -f "$rows"-*.rows
     tok-encode -t "$run/tokenizer.tok" --chat "$data" | pack-rows --sft -T "$T" -o "$rows"
 fi
-if [ -f "$out/state.json" ]; then gpt-train --resume -o "$out" "$@" >>"$out.jsonl"
-else gpt-train --sft --init "$run" --train "$rows-*.rows" -o "$out" "$@" >"$out.jsonl"; fi
+if [ -f "$out/state.json" ]; then ${LAUNCH:-} gpt-train --resume -o "$out" "$@" >>"$out.jsonl"
+else ${LAUNCH:-} gpt-train --sft --init "$run" --train "$rows-*.rows" -o "$out" "$@" >"$out.jsonl"; fi
 echo "$out: fine-tuned on $data; talk to it: gpt-sample -m $out --chat"

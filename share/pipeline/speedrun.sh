@@ -1,17 +1,22 @@
 #!/bin/sh
-# speedrun.sh [DIR] -- the whole pipe on a machine with a GPU and a network: web text to a chat model, with
+# speedrun.sh [DIR] -- the whole pipe on a machine with GPUs and a network: web text to a chat model, with
 # its report. What is there already is not made again: after a kill the same command goes on.
 #
 #   DEPTH    the model's dial [20]
 #   SHARDS   of climbmix to fetch [80]
 #   TRAIN    more options for gpt-train, both times
 #   DEVICE   [cuda]
+#   GPUS     a process for each, by mpirun: 8 on a node of 8 [1]
 #
-# One process on one GPU, for now. gpt-train --dry-run --depth N says how much work it is.
+# gpt-train --dry-run --depth N says how much work it is.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 run=${1:-runs/d${DEPTH:-20}}
 depth=${DEPTH:-20} shards=${SHARDS:-80} device=${DEVICE:-cuda}
+if [ "${GPUS:-1}" -gt 1 ]; then
+    : "${LAUNCH:=mpirun -np $GPUS}"
+    export LAUNCH
+fi
 mkdir -p "$run"
 have() { [ -s "$1" ]; }
 

@@ -1,19 +1,12 @@
 # Several ranks under mpirun: collectives, the same rows and losses as one rank's, messages once, no hang
 # when one fails or is killed.
 . "$(dirname "$0")/../lib.sh"
-cd "$dir" || exit 1
-unset PMI_SIZE PMI_RANK PMIX_RANK OMPI_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS
+. "$(dirname "$0")/../mpirun.sh"
 case $(gpt-train --version) in
-*" mpi "*) command -v mpirun >/dev/null || { skip "ranks" "no mpirun"; finish; };;
-*)  says 1 "started as one of several ranks, but built without MPI" "without MPI: one rank" "PMI_SIZE=2 gpt-train --help"
-    skip "ranks" "built without MPI"; finish;;
+*" mpi "*) ;;
+*)  says 1 "started as one of several ranks, but built without MPI" "without MPI: one rank" "PMI_SIZE=2 gpt-train --help";;
 esac
-# Open MPI wants to be asked before it starts as root, or more ranks than there are processors.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"     # MPI's own
-ranks() { k=$1; shift; timeout 60 mpirun -np "$k" "$@" </dev/null; }
-ranks 2 true >/dev/null 2>&1 || { skip "ranks" "mpirun does not work here"; finish; }
+need_ranks
 
 comm=${BUILD:-$top/build}/tests/ops/comm
 if [ -x "$comm" ]; then
@@ -27,10 +20,7 @@ size="--depth 2 --aspect-ratio 16 --head-dim 16"
 run="gpt-train -q -j 1 $size --dtype fp32 -t a.tok --train a.rows --val a.rows --eval-every 4 --eval-tokens 320
   --total-batch-size 384 --steps 8 --log-rows --force"
 run=$(echo $run)
-field() { sed -n "s/.*\"$2\": \([0-9.]*\).*/\1/p" "$1"; }
 rows() { sed -n 's/.*"rows": \(\[[^]]*\]\).*/\1/p' "$1"; }
-# lines of $1 and $2 that agree to within $3
-near() { paste -d ' ' "$1" "$2" | awk -v may="$3" '{d = $1 - $2; n += d < may && -d < may} END {print n + 0}'; }
 agree() {
     for f in loss val_bpb; do field one.jsonl $f >f1; field "$1.jsonl" $f >f2; near f1 f2 1e-6; done
     rows one.jsonl >f1; rows "$1.jsonl" | cmp - f1 && echo same rows

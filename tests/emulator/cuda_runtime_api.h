@@ -43,6 +43,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags);
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *p);
@@ -68,6 +69,8 @@ int cuemu_damaged(void);                /* blocks written past their end since t
 long cuemu_graphs(void);                /* graphs run so far */
 long cuemu_waits(void);                 /* how often the host has waited for the device */
 void cuemu_lazy(int on);                /* work is put off until the host waits */
+/* NCCL's twin: f(a copy of arg), on another stream than the first */
+void cuemu_other(cudaStream_t s, void (*f)(const void *), const void *arg, size_t bytes);
 int cuemu_note(void (*f)(const void *), const void *arg, size_t bytes); /* 1: it is noted, not now */
 void cuemu_access(int may);             /* gemm's twin: opens device memory for itself */
 

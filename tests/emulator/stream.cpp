@@ -1,9 +1,13 @@
-/* stream.cpp -- the one stream of the emulated device: work is done at once; or put off until the host
+/* stream.cpp -- the streams of the emulated device. The first stream's work is done at once; or put off until the host
  * waits (CUEMU_LAZY in the environment, or cuemu_lazy(1)), so that a host that changes its memory too
  * early, or reads a result too early, gets wrong numbers; or noted down for a graph.
  *
  * A host waits in cudaStreamSynchronize, in cudaEventSynchronize for an event that has not come, and
- * in copies from or to pageable memory, before which the runtime waits for the stream. */
+ * in copies from or to pageable memory, before which the runtime waits for the stream.
+ *
+ * Another stream (of collectives) runs as soon as it has work, whatever the first stream has not come
+ * to yet; with CUEMU_LATE not before something waits for it. What is not held back by events goes
+ * wrong in one of the two, as CUEMU_DEAF=first and other show: that stream heeds no events. */
 #include "cuemu.h"
 #include <deque>
 #include <map>
@@ -13,12 +17,28 @@
 typedef std::vector<std::function<void()>> Work;
 struct CUgraph_st { Work work; };
 struct CUgraphExec_st { std::shared_ptr<Work> work; };
-struct CUevent_st { long after; };              /* comes when so much work is done */
+struct CUstream_st {                            /* another stream than the first */
+    std::deque<std::function<void()>> later;
+    long done;
+    void run_until(long n)
+    {
+        for (; done < n; done++) {
+            std::function<void()> work = later.front();
+            later.pop_front();
+            work();
+        }
+    }
+    long end() const { return done + (long)later.size(); }
+};
+struct CUevent_st { CUstream_st *stream; long after; }; /* comes when so much work is done there */
 
 namespace {
 CUgraph_st *noting;                             /* what is launched goes there */
 bool lazy = getenv("CUEMU_LAZY") != NULL;
 bool no_graphs = getenv("CUEMU_NO_GRAPHS") != NULL;
+bool late = getenv("CUEMU_LATE") != NULL;
+CUstream_st first;                              /* stands for it; what it has to do is below */
+CUstream_st *other(cudaStream_t s) { return s == &first ? NULL : s; }
 bool running;                                   /* work that was put off */
 std::deque<std::function<void()>> later;
 long done, graphs, waits;
@@ -70,13 +90,15 @@ void catch_up(const char *what)
 extern "C" {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
-    *s = NULL;
+    static int made;
+    *s = made++ ? new CUstream_st() : &first;
     return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t)
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     waits++;
     cuemu::catch_up("cudaStreamSynchronize");
+    if (other(s)) s->run_until(s->end());
     return cudaSuccess;
 }
 
@@ -127,18 +149,38 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
 /* ---- events */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
-    *e = new CUevent_st{ 0 };
+    *e = new CUevent_st{ NULL, 0 };
     return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t)
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     not_noted("cudaEventRecord");
-    e->after = done + (long)later.size();
+    *e = { other(s), other(s) ? s->end() : done + (long)later.size() };
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
+{
+    const CUevent_st at = *e;
+    static const char *const deaf = getenv("CUEMU_DEAF");
+    not_noted("cudaStreamWaitEvent");
+    if (other(s) == at.stream) return cudaSuccess;
+    if (deaf && !strcmp(deaf, other(s) ? "other" : "first")) return cudaSuccess;
+    auto wait = [at] {
+        if (at.stream) at.stream->run_until(at.after);
+        else run_until(at.after);
+    };
+    if (other(s)) s->later.push_back(wait);
+    else if (cuemu::deferred()) cuemu::note(wait);
+    else wait();
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     not_noted("cudaEventSynchronize");
+    if (e->stream) {
+        e->stream->run_until(e->after);
+        return cudaSuccess;
+    }
     waits += e->after > done;
     run_until(e->after);
     return cudaSuccess;
@@ -197,6 +239,13 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
 }
 
 /* ---- for tests */
+void cuemu_other(cudaStream_t s, void (*f)(const void *), const void *arg, size_t bytes)
+{
+    std::vector<char> copy((const char *)arg, (const char *)arg + bytes);
+    if (!other(s)) cuemu::fail("a collective on the first stream");
+    s->later.push_back([f, copy] { f(copy.data()); });
+    if (!late) s->run_until(s->end());
+}
 long cuemu_graphs(void) { return graphs; }
 long cuemu_waits(void) { return waits; }
 void cuemu_lazy(int on)
