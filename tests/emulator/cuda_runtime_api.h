@@ -63,6 +63,8 @@ typedef struct CuemuMemory { size_t now, peak; } CuemuMemory;
 CuemuMemory cuemu_memory(void);         /* bytes allocated */
 long cuemu_launches(void);              /* of kernels, so far */
 void cuemu_schedule(int s);             /* 0 to 3 (cuemu.h); at the start the environment's CUEMU */
+void cuemu_sample(long blocks);          /* only so many first and last ones of a launch run; and
+                                         * large memory is not filled. 0: all of them, as usual */
 void cuemu_memory_limit(size_t bytes);  /* as if the device had no more */
 void cuemu_protect(int on);             /* nobody but kernels and copies may touch device memory */
 int cuemu_damaged(void);                /* blocks written past their end since the start */

@@ -13,6 +13,7 @@ extern "C" const char *__asan_default_options() { return "detect_stack_use_after
 namespace cuemu {
 
 __thread Block *block;
+long sampled;
 static long launches;
 static int schedule = getenv("CUEMU") ? atoi(getenv("CUEMU")) & 3 : 0;
 enum { STACK = 64 << 10, GUARD = 128, UNASKED_SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
@@ -247,6 +248,7 @@ void run(const Launch &l, void (*fn)(void *), void *arg)
              dim.x, dim.y, dim.z);
     if (l.smem > most)
         fail("%s: %zu bytes of dynamic shared memory, of %zu", l.kernel, l.smem, most);
+    const long some = sampled && 2 * sampled < blocks ? 2 * sampled : blocks;
     launches++;
     cuemu_access(1);
     #pragma omp parallel if (blocks > 1)
@@ -262,7 +264,8 @@ void run(const Launch &l, void (*fn)(void *), void *arg)
         b->dynamic = l.smem;
         b->most = most > UNASKED_SHARED ? shared_limit : (size_t)UNASKED_SHARED;
         #pragma omp for schedule(dynamic)
-        for (long i = 0; i < blocks; i++) {
+        for (long n = 0; n < some; n++) {
+            const long i = n < some / 2 ? n : blocks - some + n;
             b->id = dim3((unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y),
                          (unsigned)(i / grid.x / grid.y));
             block_start(b);
@@ -309,6 +312,7 @@ void copy_wait(int groups)
 } // namespace cuemu
 
 extern "C" void cuemu_schedule(int s) { cuemu::schedule = s & 3; }
+extern "C" void cuemu_sample(long n) { cuemu::sampled = n; }
 extern "C" long cuemu_launches(void) { return cuemu::launches; }
 
 /* ---- mma.m16n8k16 and ldmatrix.x4, by the layouts of the PTX manual ---- */

@@ -82,6 +82,7 @@ struct Block {
     int sites;
 };
 struct Launch { const char *kernel; const void *function; dim3 grid, threads; size_t smem; };
+extern long sampled;                    /* cuemu_sample(), or 0 */
 extern __thread Block *block;           /* not thread_local: its access would be a call */
 
 void run(const Launch &l, void (*fn)(void *), void *arg);
