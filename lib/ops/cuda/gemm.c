@@ -27,7 +27,7 @@
 #define FUNCTIONS(F) F(Create) F(GetVersion) F(MatmulDescCreate) F(MatmulDescSetAttribute) \
     F(MatrixLayoutCreate) F(MatrixLayoutSetAttribute) F(MatmulPreferenceCreate) \
     F(MatmulPreferenceSetAttribute) F(MatmulPreferenceDestroy) F(MatmulAlgoGetHeuristic) \
-    F(MatmulAlgoCheck) F(Matmul)
+    F(MatmulAlgoCheck) F(Matmul) F(GetStatusString)
 static struct {
 #define F(name) __typeof__(cublasLt##name) *name;
     FUNCTIONS(F)
@@ -45,7 +45,7 @@ static void *find(void *lib, const char *name)
 }
 static void check(cublasStatus_t s, const char *what)
 {
-    if (s != CUBLAS_STATUS_SUCCESS) die("CUDA: cublasLt: %s: status %d", what, (int)s);
+    if (s != CUBLAS_STATUS_SUCCESS) die("CUDA: cublasLt: %s: %s", what, lt.GetStatusString(s));
 }
 #define LT(name, ...) check(lt.name(__VA_ARGS__), #name)
 
@@ -72,6 +72,7 @@ typedef struct Plan {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, y;     /* of cublasLt's a and b, which are b and a here */
     cublasLtMatmulAlgo_t algo;
+    int kept;                           /* algo is from the file */
 } Plan;
 static Plan *plans;
 static int nplan, capplan;
@@ -187,7 +188,22 @@ static Plan *plan_new(const Key *k)
     plans[nplan] = (Plan){ .key = *k };
     return &plans[nplan++];
 }
-/* Lines for other devices, and what does not parse or cannot run here, are left alone. */
+static int runs(const Plan *p, const cublasLtMatmulAlgo_t *algo)
+{
+    const float *any = cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK);
+    cublasLtMatmulHeuristicResult_t r;
+    point(p, any, any);
+    return lt.MatmulAlgoCheck(handle, p->desc, p->a, p->b, p->y, p->y, algo, &r) ==
+               CUBLAS_STATUS_SUCCESS && r.workspaceSize <= CUDA_GEMM_WORK;
+}
+static Plan *plan_find(const Key *k)
+{
+    for (int i = 0; i < nplan; i++)
+        if (memcmp(&plans[i].key, k, sizeof *k) == 0) return &plans[i];
+    return NULL;
+}
+/* Lines for other devices, and what does not parse or cannot run here, are left alone. Of several for a
+ * product the last one counts. */
 static void read_plans(void)
 {
     char *name = plan_file(), line[512], *head = line_head();
@@ -196,14 +212,10 @@ static void read_plans(void)
         Key k;
         cublasLtMatmulAlgo_t algo;
         if (strncmp(line, head, strlen(head)) != 0 || !parse(line + strlen(head), &k, &algo)) continue;
-        Plan *p = plan_new(&k);
-        cublasLtMatmulHeuristicResult_t r;
-        describe(p);
-        point(p, cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK), cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK));
-        p->algo = algo;
-        if (lt.MatmulAlgoCheck(handle, p->desc, p->a, p->b, p->y, p->y, &algo, &r) !=
-                CUBLAS_STATUS_SUCCESS || r.workspaceSize > CUDA_GEMM_WORK)
-            nplan--;
+        Plan *p = plan_find(&k);
+        if (!p) describe(p = plan_new(&k));
+        if (runs(p, &algo)) p->algo = algo, p->kept = 1;
+        else if (!p->kept) nplan--;
     }
     if (f) fclose(f);
     free(name);
@@ -247,7 +259,7 @@ static int propose(const Plan *p, cublasLtMatmulHeuristicResult_t *r)
                    b = (uint32_t)p->key.align_a, d = (uint32_t)p->key.align_d,
                    y = (uint32_t)p->key.align_y;
     const size_t work = CUDA_GEMM_WORK;
-    int n = 0;
+    int n = 0, good = 0;
     LT(MatmulPreferenceCreate, &pref);
 #define SET(what, v) LT(MatmulPreferenceSetAttribute, pref, CUBLASLT_MATMUL_PREF_##what, &v, sizeof v)
     SET(MAX_WORKSPACE_BYTES, work);
@@ -261,15 +273,13 @@ static int propose(const Plan *p, cublasLtMatmulHeuristicResult_t *r)
                                                  r, &n);
     LT(MatmulPreferenceDestroy, pref);
     const Key *k = &p->key;
-    const int found = s == CUBLAS_STATUS_SUCCESS ? n : 0;
-    n = 0;
-    for (int i = 0; i < found; i++)             /* each has a state of its own */
-        if (r[i].state == CUBLAS_STATUS_SUCCESS) r[n++] = r[i];
-    if (s != CUBLAS_STATUS_SUCCESS || n < 1)
-        die("CUDA: cublasLt has no way to multiply %d x %d by %d x %d of %s (status %d)", k->m, k->k,
-            k->k, k->n, k->num_a >= NUM_E4M3 ? "fp8" : k->num_a == NUM_BF16 ? "bf16" : "fp32",
-            (int)s);
-    return n;
+    for (int i = 0; s == CUBLAS_STATUS_SUCCESS && i < n; i++)   /* each has a state of its own */
+        if (r[i].state == CUBLAS_STATUS_SUCCESS && r[i].workspaceSize <= work) r[good++] = r[i];
+    if (!good)
+        die("CUDA: cublasLt has no way to multiply %d x %d by %d x %d of %s: %s", k->m, k->k, k->k,
+            k->n, k->num_a >= NUM_E4M3 ? "fp8" : k->num_a == NUM_BF16 ? "bf16" : "fp32",
+            lt.GetStatusString(s));
+    return good;
 }
 /* milliseconds of the fastest of REPEAT, after one to warm up; a very long time if it fails */
 static float time_of(const Plan *p, const cublasLtMatmulAlgo_t *algo, const CudaGemm *g, void *y,
@@ -310,16 +320,14 @@ static int fastest(const Plan *p, const CudaGemm *g, const cublasLtMatmulHeurist
     if (y != g->y) cuda_check(cudaFreeAsync(y, cuda_stream), "cudaFreeAsync");
     return best;
 }
-static Plan *choose(const CudaGemm *g, const Key *k)
+static void choose(Plan *p, const CudaGemm *g)
 {
     cublasLtMatmulHeuristicResult_t r[TRIES];
-    Plan *p = plan_new(k);
-    describe(p);
     point(p, g->scale_a, g->scale_b);
     int n = propose(p, r), large = (double)g->m * g->n * g->k * g->batch >= 1 << 24;
     p->algo = r[large ? fastest(p, g, r, n) : 0].algo;
+    p->kept = 0;
     if (large) keep_plan(p);
-    return p;
 }
 void cuda_gemm(const CudaGemm *g)
 {
@@ -329,9 +337,15 @@ void cuda_gemm(const CudaGemm *g)
         read_plans();
     }
     const Key k = key_of(g);
-    Plan *p = NULL;
-    for (int i = 0; i < nplan && !p; i++)
-        if (memcmp(&plans[i].key, &k, sizeof k) == 0) p = &plans[i];
-    if (!p) p = choose(g, &k);
-    check(multiply(p, &p->algo, g, g->y), "Matmul");
+    Plan *p = plan_find(&k);
+    if (!p) {
+        describe(p = plan_new(&k));
+        choose(p, g);
+    }
+    cublasStatus_t s = multiply(p, &p->algo, g, g->y);
+    if (s != CUBLAS_STATUS_SUCCESS && p->kept) {        /* it was checked, which does not see all */
+        choose(p, g);
+        s = multiply(p, &p->algo, g, g->y);
+    }
+    check(s, "Matmul");
 }
