@@ -33,7 +33,7 @@ void cuda_add_parts(float *out, const float *part, int64_t chunks, int64_t n, in
 }
 /* As doubles, by one block: it is of losses, which are few. */
 enum { SUM = 1024 };
-static __global__ void by_one_block(double *out, const float *x, int64_t n)
+static __global__ void __launch_bounds__(SUM) by_one_block(double *out, const float *x, int64_t n)
 {
     SHARED(double, parts, SUM / WARP);
     double s = 0;
