@@ -21,7 +21,6 @@ static const struct { const char *name, *says; } cases[] = {
     { "a store past the end of static shared memory", "past its end" },
     { "a store past the end of dynamic shared memory", "past its end" },
     { "a vector load that is not aligned", "16 bytes at once" },
-    { "288 threads of a kernel that does not say so", "__launch_bounds__" },
 };
 int main(void)
 {

@@ -10,9 +10,6 @@
 /* Under the address sanitizer a fiber's frames must not be moved to a fake stack. */
 extern "C" const char *__asan_default_options() { return "detect_stack_use_after_return=0"; }
 
-/* where the linker puts kernels with __launch_bounds__ */
-extern "C" const char __start_cuemu_bounded[], __stop_cuemu_bounded[];
-
 namespace cuemu {
 
 __thread Block *block;
@@ -249,10 +246,6 @@ void run(const Launch &l, void (*fn)(void *), void *arg)
         grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
         fail("%s: no launch of (%u,%u,%u) x (%u,%u,%u) threads", l.kernel, grid.x, grid.y, grid.z,
              dim.x, dim.y, dim.z);
-    const char *at = (const char *)l.function;
-    if (threads > 256 && !(at >= __start_cuemu_bounded && at < __stop_cuemu_bounded))
-        fail("%s: %d threads, without __launch_bounds__: they may want more registers than there are",
-             l.kernel, threads);
     if (l.smem > most)
         fail("%s: %zu bytes of dynamic shared memory, of %zu", l.kernel, l.smem, most);
     const long some = sampled && 2 * sampled < blocks ? 2 * sampled : blocks;

@@ -14,10 +14,9 @@
  *
  * Ends the program, with a message, on: a deadlock or barriers that do not match, lanes of a warp at
  * different operations or gone, a misaligned vector access, ldmatrix or cp.async, shared memory
- * written past its end, a launch that a device would refuse (grid, block, more than 256 threads of a
- * kernel without __launch_bounds__, arguments, shared memory: that of the devices with the least,
- * sm_86, 89 and 120, unless CUEMU_SHARED says how many bytes; more than 48 KiB only after
- * cudaFuncSetAttribute), and, under CUEMU_PROTECT, on host code that touches device memory and kernels
+ * written past its end, a launch that a device would refuse (grid, block, arguments, shared memory:
+ * that of the devices with the least, sm_86, 89 and 120, unless CUEMU_SHARED says how many bytes; more
+ * than 48 KiB only after cudaFuncSetAttribute), and, under CUEMU_PROTECT, on host code that touches device memory and kernels
  * that are given host pointers (cudart.cpp).
  *
  * Not covered: weak memory, registers, asynchronous proxies, wgmma and TMA, speed.
@@ -37,7 +36,7 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __restrict__
-#define __launch_bounds__(...) __attribute__((section("cuemu_bounded")))      /* kernels that say it */
+#define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 
 struct dim3 {

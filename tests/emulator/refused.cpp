@@ -53,7 +53,6 @@ void refused_run(int what, int *p)
     case 7: LAUNCH(past_static, 1, THREADS, 0, cuda_stream, p); break;
     case 8: LAUNCH(past_dynamic, 1, THREADS, THREADS * sizeof(int), cuda_stream, p); break;
     case 9: LAUNCH(unaligned, 1, THREADS, 0, cuda_stream, (float *)p); break;
-    case 10: LAUNCH(idle, 1, 288, 0, cuda_stream, p); break;
     }
 }
 int refused_race(int *p, int step)
