@@ -4,7 +4,7 @@
 #
 #   DEPTH    the model's dial [20]
 #   SHARDS   of climbmix to fetch [80]
-#   TRAIN    more options for gpt-train, both times
+#   TRAIN    more options for gpt-train, both times; '--dtype fp8' pays from depth 20 or so on
 #   DEVICE   [cuda]
 #   GPUS     a process for each, by mpirun: 8 on a node of 8 [1]
 #

@@ -301,6 +301,8 @@ static void plans(void)
     ok(process("0", 1, 0) == forward && access(plan_text, F_OK), "an empty name: none are kept");
     setenv("PIPEGPT_CUDA_PLANS", "/proc/none/plans.txt", 1);
     ok(process("0", 1, 0) == forward, "a file that cannot be written is not needed");
+    setenv("PIPEGPT_CUDA_PLANS", "/dev/full", 1);
+    ok(process("0", 1, 0) == forward, "nor one that has no end");
     setenv("PIPEGPT_CUDA_PLANS", plan_text, 1);
 }
 static void impossible(void *unused)

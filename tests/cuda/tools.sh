@@ -54,6 +54,7 @@ ok "fp8: a run" "$run8 --dtype fp8 -o $dir/eight >$dir/eight.jsonl"
 is "  is of that type" "sed -n 's/.*\"device\": \"\([^\"]*\)\", \"dtype\": \"\([^\"]*\)\".*/\1 \2/p' $dir/eight.jsonl" "cuda fp8"
 ok "  stopped, and resumed in another schedule: the same bits" "CUEMU_PROTECT=1 $run8 --dtype fp8 --stop-at 1 -o $dir/half && CUEMU=3 gpt-train -q -j 1 -d cuda --resume -o $dir/half && cmp $dir/half/model.safetensors $dir/eight/model.safetensors"
 says 2 "--dtype: \"bf16\", but" "  the type belongs to the run" "gpt-train -q -d cuda --resume --dtype bf16 -o $dir/half"
+ok "  with recomputation: too" "$run8 --dtype fp8 --recompute --force -o $dir/half && cmp $dir/half/model.safetensors $dir/eight/model.safetensors"
 bpb() { gpt-eval -q -j 1 -m "$dir/eight" -d cuda --dtype bf16 bpb "$dir/a.rows" | sed -n 's/.*"bpb": \([0-9.]*\).*/\1/p'; }
 is "  evaluated, it is a bf16 model" "$run8 --dtype fp8 --val $dir/a.rows --eval-tokens 1M --stop-at 3 --force -o $dir/eight | sed -n 's/.*\"step\": 3.*\"val_bpb\": \([0-9.]*\).*/\1/p'" "$(bpb)"
 

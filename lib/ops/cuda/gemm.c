@@ -135,6 +135,8 @@ static cublasStatus_t multiply(const Plan *p, const cublasLtMatmulAlgo_t *algo, 
 
 /* ---- the file ---- */
 
+enum { MOST_LINES = 1 << 16 };          /* that are read */
+
 static char *plan_file(void)
 {
     const char *s = getenv("PIPEGPT_CUDA_PLANS"), *cache = getenv("XDG_CACHE_HOME"),
@@ -208,7 +210,7 @@ static void read_plans(void)
 {
     char *name = plan_file(), line[512], *head = line_head();
     FILE *f = name ? fopen(name, "r") : NULL;
-    while (f && fgets(line, sizeof line, f)) {
+    for (int n = 0; f && n < MOST_LINES && fgets(line, sizeof line, f); n++) {
         Key k;
         cublasLtMatmulAlgo_t algo;
         if (strncmp(line, head, strlen(head)) != 0 || !parse(line + strlen(head), &k, &algo)) continue;
