@@ -15,9 +15,10 @@
 enum { ENDS = 512, FEW_LONG = 1 << 16 };
 
 typedef struct Ahead { uint64_t lo, hi; const Entry *home; } Ahead;     /* a piece's key and line */
-/* A piece of up to KEY bytes that is not in its line; its ids go to out[at]. */
-typedef struct Miss { uint64_t lo, hi; size_t at; Few few; } Miss;
-_Static_assert((int)KEY <= (int)FEW_BYTES, "short pieces can be merged together");
+/* A piece that is in no table: of up to KEY bytes with its key, or with hi 0; its ids go to
+ * out[at]. */
+typedef struct Miss { uint64_t lo, hi, hash; const char *s; size_t n, at; Few few; } Miss;
+_Static_assert((int)KEY <= (int)FEW_SYMBOLS, "short pieces can be merged together");
 
 struct TokEnc {
     EncModel *m;
@@ -170,9 +171,8 @@ static size_t put_all(void *out, int width, size_t at, const uint32_t *id, size_
 }
 
 /* A piece that is not in the table of short ones; the ids are in *id. */
-static size_t long_ids(TokEnc *e, const char *s, size_t n, const uint32_t **id)
+static size_t long_ids(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
-    uint64_t hash = xxh3(s, n);
     size_t got;
     *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
     if (*id) return got;
@@ -181,27 +181,39 @@ static size_t long_ids(TokEnc *e, const char *s, size_t n, const uint32_t **id)
     return got;
 }
 
+/* The same, put out; or made to wait, 0. */
 static __attribute__((noinline))
 size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
 {
-    const uint32_t *id;
-    size_t got = long_ids(e, s, n, &id);
+    uint64_t hash = xxh3(s, n);
+    size_t got = 0;
+    const uint32_t *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
+    Miss *m = &e->miss[e->misses];
+    if (!id && n > KEY && e->plain && ends_wide(s, n) && !enccache_token(&e->c, hash) &&
+        few_chars(e->m, &m->few, s, n)) {
+        m->lo = m->hi = 0, m->hash = hash, m->at = at, m->s = s, m->n = n;
+        e->misses++;
+        return 0;
+    }
+    if (!id) got = long_ids(e, s, n, hash, &id);
     return put_all(out, width, at, id, got);
 }
 
 /* Does enc_scan_few() encode it? If not, it is done here. */
 static bool in_turn(TokEnc *e, Miss *m)
 {
-    Few *p = &m->few;
-    uint64_t hash = key_hash(m->lo, m->hi);
-    const Entry *x = enccache_find(&e->c, m->lo, m->hi);
     const uint32_t *id;
-    p->got = x ? entry_ids(&e->c, x, p->id) : 0;
-    if (p->got) return false;
-    if (!x && e->plain && !ends_wide(p->s, p->n) && !enccache_token(&e->c, hash)) return true;
-    p->got = x ? long_ids(e, p->s, p->n, &id) : by_merging(e, p->s, p->n, hash, &id);
-    assert(p->got <= p->n);
-    memcpy(p->id, id, p->got * sizeof *id);
+    if (!m->hi) return true;
+    const Entry *x = enccache_find(&e->c, m->lo, m->hi);
+    m->few.n = x ? entry_ids(&e->c, x, m->few.id) : 0;
+    if (m->few.n) return false;
+    m->hash = key_hash(m->lo, m->hi);
+    if (!x && e->plain && !ends_wide(m->s, m->n) && !enccache_token(&e->c, m->hash))
+        return few_bytes(&m->few, m->s, m->n), true;
+    m->few.n = x ? long_ids(e, m->s, m->n, xxh3(m->s, m->n), &id)
+                 : by_merging(e, m->s, m->n, m->hash, &id);
+    assert(m->few.n <= m->n);
+    memcpy(m->few.id, id, m->few.n * sizeof *id);
     return false;
 }
 
@@ -214,11 +226,12 @@ static void encode_misses(TokEnc *e)
         if (in_turn(e, &e->miss[k])) turn[n++] = &e->miss[k].few;
     if (n) enc_scan_few(e->m, turn, n);
     for (size_t k = 0; k < n && ids; k++)
-        for (size_t i = 0; i < turn[k]->got; i++) turn[k]->id[i] = ids[turn[k]->id[i]];
+        for (size_t i = 0; i < turn[k]->n; i++) turn[k]->id[i] = ids[turn[k]->id[i]];
     for (size_t k = 0; k < e->misses; k++) {
         const Miss *m = &e->miss[k];
-        if (!enccache_find(&e->c, m->lo, m->hi))
-            enccache_put(&e->c, m->lo, m->hi, m->few.id, m->few.got);
+        if (!m->hi) enccache_put_long(&e->c, m->s, m->n, m->hash, m->few.id, m->few.n);
+        else if (!enccache_find(&e->c, m->lo, m->hi))
+            enccache_put(&e->c, m->lo, m->hi, m->few.id, m->few.n);
     }
 }
 
@@ -229,14 +242,14 @@ size_t put_misses(TokEnc *e, void *out, size_t at, int width)
 {
     size_t end = at, shift = 0, w = (size_t)width;
     encode_misses(e);
-    for (size_t k = 0; k < e->misses; k++) shift += e->miss[k].few.got;
+    for (size_t k = 0; k < e->misses; k++) shift += e->miss[k].few.n;
     at += shift;
     while (e->misses) {
         const Miss *m = &e->miss[--e->misses];
         char *from = (char *)out + m->at * w;
         memmove(from + shift * w, from, (end - m->at) * w);
-        end = m->at, shift -= m->few.got;
-        put_all(out, width, end + shift, m->few.id, m->few.got);
+        end = m->at, shift -= m->few.n;
+        put_all(out, width, end + shift, m->few.id, m->few.n);
     }
     return at;
 }
@@ -244,7 +257,7 @@ size_t put_misses(TokEnc *e, void *out, size_t at, int width)
 static inline void add_miss(TokEnc *e, const char *s, size_t n, const Ahead *a, size_t at)
 {
     Miss *m = &e->miss[e->misses++];
-    m->lo = a->lo, m->hi = a->hi, m->at = at, m->few.s = s, m->few.n = n;
+    m->lo = a->lo, m->hi = a->hi, m->at = at, m->s = s, m->n = n;
     __builtin_prefetch(enccache_beside(&e->c, a->home));
     __builtin_prefetch(enccache_bits(&e->c, key_hash(a->lo, a->hi)));
 }
@@ -380,6 +393,7 @@ void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
         if (count == 0) {                       /* 4 GB or more */
             size_t end = split_kind_next(e->kind, s, n, i);
             out->n += encode_long(e, s + i, end - i, out->id, out->n, out->width);
+            out->n = put_misses(e, out->id, out->n, out->width);
             i = end;
             continue;
         }

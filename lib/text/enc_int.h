@@ -83,14 +83,18 @@ size_t scan_max(const EncModel *m);
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out);
 size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out);
 
-/* The same as scan for several pieces of up to FEW_BYTES at once, so that one's steps go on while
- * another waits for the table of merges. */
-enum { FEW = 8, FEW_BYTES = 15 };
-typedef struct Few { const char *s; size_t n; uint32_t id[FEW_BYTES + 1]; size_t got; } Few;
-void enc_scan_few(const EncModel *m, Few *const *piece, size_t count);  /* count <= FEW; id, got */
-
 /* What scan and chars begin with: ids of bytes and characters, from 1 on; the borders are NO_ID. */
 typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symbols;
+/* The same as scan and chars for several pieces at once, so that one's steps go on while another
+ * waits for the table of merges. First the symbols, as in Symbols; then n ids from id[0] on.
+ * few_bytes() takes up to FEW_SYMBOLS bytes; few_chars() is false if it would begin with more symbols,
+ * or has no tables. */
+enum { FEW = 8, FEW_SYMBOLS = 16 };
+typedef struct Few { uint32_t id[FEW_SYMBOLS + 2]; size_t n; bool bytes; } Few;
+void few_bytes(Few *f, const char *s, size_t n);
+bool few_chars(EncModel *m, Few *f, const char *s, size_t n);
+void enc_scan_few(const EncModel *m, Few *const *piece, size_t count);          /* count <= FEW */
+
 struct CharTables;
 struct CharTables *char_tables_new(const EncModel *m, const Tok *t);    /* NULL: of no use */
 bool chars_start(const struct CharTables *c, const char *s, size_t n, Symbols *w, size_t max);

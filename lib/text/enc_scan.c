@@ -175,12 +175,24 @@ AVX2 static inline size_t prev_of(uint64_t alive, size_t i)
     return 63 - (size_t)__builtin_clzll(alive & ((1ull << i) - 1));
 }
 
-AVX2 static inline size_t alive_out(uint64_t alive, const Symbols *w, uint32_t *out)
+/* Of n symbols those that are left; out may be id. */
+AVX2 static inline size_t alive_out(uint64_t alive, size_t n, const uint32_t *id, uint32_t *out)
 {
     size_t got = 0;
-    for (alive &= ~(1ull << (w->n + 1)) & ~1ull; alive; alive &= alive - 1)
-        out[got++] = w->id[__builtin_ctzll(alive)];
+    for (alive &= ~(1ull << (n + 1)) & ~1ull; alive; alive &= alive - 1)
+        out[got++] = id[__builtin_ctzll(alive)];
     return got;
+}
+
+/* The keys of n symbols from id[1] on, n - 1 of them. */
+AVX2 static inline void first_keys(const EncModel *m, const uint32_t *id, size_t n, bool bytes,
+                                   uint16_t *first)
+{
+    const PairTable pairs = m->pairs;
+    const uint16_t *two = m->bytes;
+    for (size_t i = 1; i < n; i++)
+        first[i - 1] = bytes ? two[id[i] << 8 | id[i + 1]]
+                             : (uint16_t)pair_quick(&pairs, id[i], id[i + 1]);
 }
 
 AVX2 static inline uint32_t minpos(__m128i v)           /* place << 16 | the least */
@@ -225,35 +237,27 @@ AVX2 static size_t merge_16(const PairTable *table, Symbols *w, const uint16_t *
     uint64_t alive = (4ull << w->n) - 1;
     __m256i key = _mm256_loadu_si256((const __m256i *)first);
     while (step_16(&m, &key, &alive, w->id)) {}
-    return alive_out(alive, w, out);
+    return alive_out(alive, w->n, w->id, out);
 }
 
 AVX2 static void merge_few(const EncModel *model, Few *const *piece, size_t count)
 {
     const PairTable m = model->pairs;
-    struct { __m256i key; uint64_t alive; uint32_t id[FEW_BYTES + 2]; } w[FEW];
+    struct { __m256i key; uint64_t alive; } w[FEW];
     for (size_t k = 0; k < count; k++) {
-        const unsigned char *s = (const unsigned char *)piece[k]->s;
-        size_t n = piece[k]->n;
-        uint16_t first[16];
+        uint16_t first[FEW_SYMBOLS];
         memset(first, 0xff, sizeof first);
-        for (size_t i = 0; i + 1 < n; i++) first[i] = model->bytes[s[i] << 8 | s[i + 1]];
-        for (size_t i = 0; i < n; i++) w[k].id[i + 1] = s[i];
-        w[k].id[0] = w[k].id[n + 1] = NO_ID;
-        w[k].alive = (4ull << n) - 1;
+        first_keys(model, piece[k]->id, piece[k]->n, piece[k]->bytes, first);
         w[k].key = _mm256_loadu_si256((const __m256i *)first);
+        w[k].alive = (4ull << piece[k]->n) - 1;
     }
     for (unsigned going = (1u << count) - 1; going; )
         for (unsigned g = going; g; g &= g - 1) {
             unsigned k = (unsigned)__builtin_ctz(g);
-            if (!step_16(&m, &w[k].key, &w[k].alive, w[k].id)) going ^= 1u << k;
+            if (!step_16(&m, &w[k].key, &w[k].alive, piece[k]->id)) going ^= 1u << k;
         }
-    for (size_t k = 0; k < count; k++) {
-        size_t got = 0;
-        for (uint64_t a = w[k].alive & ~(1ull << (piece[k]->n + 1)) & ~1ull; a; a &= a - 1)
-            piece[k]->id[got++] = w[k].id[__builtin_ctzll(a)];
-        piece[k]->got = got;
-    }
+    for (size_t k = 0; k < count; k++)
+        piece[k]->n = alive_out(w[k].alive, piece[k]->n, piece[k]->id, piece[k]->id);
 }
 
 typedef struct Keys {
@@ -287,7 +291,7 @@ AVX2 static size_t merge_64(const PairTable *table, Symbols *w, const uint16_t *
     }
     for (;;) {
         uint32_t x = minpos(k.least), id = x & 0xffff;
-        if (id == NONE) return alive_out(alive, w, out);
+        if (id == NONE) return alive_out(alive, w->n, w->id, out);
         size_t i = (x >> 16 << 3) + (minpos(k.block[x >> 16]) >> 16), at = i + 1,
                gone = next_of(alive, at);
         size_t after = next_of(alive, gone), before = prev_of(alive, at);
@@ -404,14 +408,10 @@ AVX2 static size_t merge_wide(const PairTable *table, Symbols *w, uint32_t *out)
 AVX2 static size_t merge_avx2(const EncModel *model, Symbols *w, uint32_t *out)
 {
     const PairTable m = model->pairs;
-    const uint16_t *bytes = model->bytes;
     uint16_t first[SCAN_MAX + 16];
     if (m.wide) return merge_wide(&m, w, out);
     size_t n = w->n;
-    const uint32_t *id = w->id;
-    for (size_t i = 1; i < n; i++)
-        first[i - 1] = w->bytes ? bytes[id[i] << 8 | id[i + 1]]
-                                : (uint16_t)pair_quick(&m, id[i], id[i + 1]);
+    first_keys(model, w->id, n, w->bytes, first);
     _mm256_storeu_si256((__m256i *)(first + n - 1), _mm256_set1_epi8(-1));
     return (n <= 16 ? merge_16 : n <= 62 ? merge_64 : merge_512)(&m, w, first, out);
 }
@@ -439,6 +439,37 @@ size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out)
     return merge(m, &w, out);
 }
 
+size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out)
+{
+    Symbols w;
+    if (!chars_can(m)) return n <= scan_max(m) ? enc_scan(m, s, n, out) : 0;
+    return chars_start(m->chars, s, n, &w, scan_max(m)) ? merge(m, &w, out) : 0;
+}
+
+/* ---- several pieces ----------------------------------------------------------------- */
+
+static void few_symbols(Few *f, const Symbols *w)
+{
+    memcpy(f->id, w->id, (w->n + 2) * sizeof *f->id);
+    f->n = w->n, f->bytes = w->bytes;
+}
+
+void few_bytes(Few *f, const char *s, size_t n)
+{
+    f->n = n, f->bytes = true;
+    f->id[0] = f->id[n + 1] = NO_ID;
+    for (size_t i = 0; i < n; i++) f->id[i + 1] = (unsigned char)s[i];
+}
+
+bool few_chars(EncModel *m, Few *f, const char *s, size_t n)
+{
+    Symbols w;
+    if (!chars_can(m) || !chars_start(m->chars, s, n, &w, FEW_SYMBOLS + 3)) return false;
+    if (w.n > FEW_SYMBOLS) return false;
+    few_symbols(f, &w);
+    return true;
+}
+
 void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
 {
 #ifdef __x86_64__
@@ -447,13 +478,10 @@ void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
         return;
     }
 #endif
-    for (size_t k = 0; k < count; k++)
-        piece[k]->got = enc_scan(m, piece[k]->s, piece[k]->n, piece[k]->id);
-}
-
-size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out)
-{
-    Symbols w;
-    if (!chars_can(m)) return n <= scan_max(m) ? enc_scan(m, s, n, out) : 0;
-    return chars_start(m->chars, s, n, &w, scan_max(m)) ? merge(m, &w, out) : 0;
+    for (size_t k = 0; k < count; k++) {
+        Symbols w;
+        memcpy(w.id, piece[k]->id, sizeof piece[k]->id);
+        w.n = piece[k]->n, w.bytes = piece[k]->bytes;
+        piece[k]->n = merge(m, &w, piece[k]->id);
+    }
 }

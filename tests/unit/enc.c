@@ -170,20 +170,22 @@ static bool same(const uint32_t *a, size_t n, const Ids *b)
 /* Short pieces several at once, as many as there may be and fewer. */
 static int few_wrong(const Tok *t, const EncModel *m, int letters)
 {
-    char s[FEW][FEW_BYTES];
+    char s[FEW][FEW_SYMBOLS];
     Few few[FEW], *p[FEW];
+    size_t n[FEW];
     size_t count = 1 + below(FEW);
     int wrong = 0;
     for (size_t k = 0; k < count; k++) {
         p[k] = &few[k];
-        few[k].s = s[k], few[k].n = 1 + below(FEW_BYTES);
-        for (size_t i = 0; i < few[k].n; i++) s[k][i] = (char)('a' + below((uint64_t)letters));
+        n[k] = 1 + below(FEW_SYMBOLS);
+        for (size_t i = 0; i < n[k]; i++) s[k][i] = (char)('a' + below((uint64_t)letters));
+        few_bytes(p[k], s[k], n[k]);
     }
     enc_scan_few(m, p, count);
     for (size_t k = 0; k < count; k++) {
         Ids want = {0};
-        naive(t, s[k], few[k].n, &want);
-        wrong += !same(few[k].id, few[k].got, &want);
+        naive(t, s[k], n[k], &want);
+        wrong += !same(few[k].id, few[k].n, &want);
         ids_free(&want);
     }
     return wrong;
@@ -301,7 +303,7 @@ static void chars(void)
 {
     static const char *const c[] = { "\xe6\x97\xa5", "\xe6\x97\xa7", "\xe7\x9a\x84", "\xc3\xa9",
                                      "a", "\xe3\x80\x80", "\xf0\xa0\x80\x80", "\xe6\x97\x97" };
-    int scan = 0, walk = 0, whole = 0, rounds = 0, shorter = 0;
+    int scan = 0, walk = 0, whole = 0, rounds = 0, shorter = 0, fews = 0;
     uint32_t out[400];
     for (int k = 0; k < 1500; k++) {
         int kinds = 2 + (int)below(7);
@@ -358,6 +360,11 @@ static void chars(void)
             scan += !same(out, enc_scan(e, b.s, b.n, out), &want);
             walk += !same(out, enc_walk(e, &room, b.s, b.n, out), &want);
             whole += !same(out, enc_chars(e, b.s, b.n, out), &want);
+            Few few, *one[1] = { &few };
+            if (few_chars(e, &few, b.s, b.n)) {
+                enc_scan_few(e, one, 1);
+                whole += !same(few.id, few.n, &want), fews++;
+            }
             Symbols w;
             shorter += ct && chars_start(ct, b.s, b.n, &w, SCAN_MAX) && w.n < b.n;
             ids_free(&want), buf_free(&b);
@@ -367,7 +374,8 @@ static void chars(void)
     ok(!scan, "%d pieces of wide characters by scanning (%d wrong)", rounds, scan);
     ok(!walk, "by walking (%d wrong)", walk);
     ok(!whole, "beginning with characters (%d wrong)", whole);
-    ok(shorter > rounds / 10, "which %d of them did", shorter);
+    ok(shorter > rounds / 10 && fews > rounds / 10,
+       "which %d of them did; %d have few symbols", shorter, fews);
 }
 
 static void long_pieces(void)
