@@ -89,7 +89,7 @@ typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symb
  * waits for the table of merges. First the symbols, as in Symbols; then n ids from id[0] on.
  * few_bytes() takes up to FEW_SYMBOLS bytes; few_chars() is false if it would begin with more symbols,
  * or has no tables. */
-enum { FEW = 8, FEW_SYMBOLS = 16 };
+enum { FEW = 8, FEW_SYMBOLS = 32 };
 typedef struct Few { uint32_t id[FEW_SYMBOLS + 2]; size_t n; bool bytes; } Few;
 void few_bytes(Few *f, const char *s, size_t n);
 bool few_chars(EncModel *m, Few *f, const char *s, size_t n);

@@ -209,55 +209,80 @@ AVX2 static inline __m256i with16(__m256i v, size_t i, uint32_t x)
     return _mm256_blendv_epi8(v, _mm256_set1_epi16((short)x), at);
 }
 
-/* The lowest merge; false if there is none. key[i]: that of the symbols i + 1 and i + 2, NONE from
- * n - 1 on; id[0] and id[n + 1] are borders. */
-AVX2 static inline __attribute__((always_inline))
-bool step_16(const PairTable *m, __m256i *keys, uint64_t *alive, uint32_t *ids)
-{
-    __m256i key = *keys;
-    uint32_t x = minpos(_mm256_castsi256_si128(key));
-    uint32_t y = minpos(_mm256_extracti128_si256(key, 1)) + (8 << 16);
-    x = (y & 0xffff) < (x & 0xffff) ? y : x;
-    uint32_t id = x & 0xffff;
-    if (id == NONE) return false;
-    size_t at = (x >> 16) + 1, gone = next_of(*alive, at);
-    size_t after = next_of(*alive, gone), before = prev_of(*alive, at);
-    *alive ^= 1ull << gone;
-    uint32_t right = pair_quick(m, id, ids[after]), left = pair_quick(m, ids[before], id);
-    ids[at] = id;
-    key = with16(with16(key, gone - 1, NONE), at - 1, right);
-    *keys = with16(key, before - 1, left);      /* no place if there is none before */
-    return true;
-}
-
+/* first[i]: the key of the symbols i + 1 and i + 2; 16 keys, NONE from n - 1 on. */
 AVX2 static size_t merge_16(const PairTable *table, Symbols *w, const uint16_t *first,
                             uint32_t *out)
 {
     const PairTable m = *table;
     uint64_t alive = (4ull << w->n) - 1;
     __m256i key = _mm256_loadu_si256((const __m256i *)first);
-    while (step_16(&m, &key, &alive, w->id)) {}
-    return alive_out(alive, w->n, w->id, out);
+    for (;;) {
+        uint32_t x = minpos(_mm256_castsi256_si128(key));
+        uint32_t y = minpos(_mm256_extracti128_si256(key, 1));
+        uint32_t id = x & 0xffff;
+        size_t i = x >> 16;
+        if ((y & 0xffff) < id) id = y & 0xffff, i = (y >> 16) + 8;
+        if (id == NONE) return alive_out(alive, w->n, w->id, out);
+        size_t at = i + 1, gone = next_of(alive, at);
+        size_t after = next_of(alive, gone), before = prev_of(alive, at);
+        alive ^= 1ull << gone;
+        uint32_t right = pair_quick(&m, id, w->id[after]), left = pair_quick(&m, w->id[before], id);
+        w->id[at] = id;
+        key = with16(with16(key, gone - 1, NONE), i, right);
+        if (before) key = with16(key, before - 1, left);
+    }
+}
+
+/* A piece among others. Its keys are in memory, written one by one and read by eights: no loss, as
+ * the others' steps come in between. */
+typedef struct Turn {
+    uint16_t key[8 + FEW_SYMBOLS];              /* [7]: of what is before the first symbol */
+    uint64_t alive;
+    uint32_t *id;
+    size_t n;
+} __attribute__((aligned(16))) Turn;
+
+AVX2 static inline uint32_t lower16(uint32_t x, uint32_t y) /* place << 16 | key; x if equal */
+{
+    return (y & 0xffff) < (x & 0xffff) ? y : x;
+}
+
+/* The lowest merge; false if there is none. */
+AVX2 static inline __attribute__((always_inline)) bool step(const PairTable *m, Turn *w)
+{
+    const __m128i *v = (const __m128i *)w->key + 1;
+    uint32_t x = lower16(minpos(v[0]), minpos(v[1]) + (8 << 16));
+    if (w->n > 16) x = lower16(x, lower16(minpos(v[2]) + (16 << 16), minpos(v[3]) + (24 << 16)));
+    uint32_t id = x & 0xffff;
+    if (id == NONE) return false;
+    size_t at = (x >> 16) + 1, gone = next_of(w->alive, at);
+    size_t after = next_of(w->alive, gone), before = prev_of(w->alive, at);
+    w->alive ^= 1ull << gone;
+    uint32_t right = pair_quick(m, id, w->id[after]), left = pair_quick(m, w->id[before], id);
+    w->id[at] = id;
+    w->key[7 + gone] = NONE;
+    w->key[7 + at] = (uint16_t)right;
+    w->key[7 + before] = (uint16_t)left;
+    return true;
 }
 
 AVX2 static void merge_few(const EncModel *model, Few *const *piece, size_t count)
 {
     const PairTable m = model->pairs;
-    struct { __m256i key; uint64_t alive; } w[FEW];
+    Turn w[FEW];
     for (size_t k = 0; k < count; k++) {
-        uint16_t first[FEW_SYMBOLS];
-        memset(first, 0xff, sizeof first);
-        first_keys(model, piece[k]->id, piece[k]->n, piece[k]->bytes, first);
-        w[k].key = _mm256_loadu_si256((const __m256i *)first);
-        w[k].alive = (4ull << piece[k]->n) - 1;
+        Few *p = piece[k];
+        memset(w[k].key, 0xff, sizeof w[k].key);
+        first_keys(model, p->id, p->n, p->bytes, w[k].key + 8);
+        w[k].alive = (4ull << p->n) - 1, w[k].id = p->id, w[k].n = p->n;
     }
     for (unsigned going = (1u << count) - 1; going; )
         for (unsigned g = going; g; g &= g - 1) {
             unsigned k = (unsigned)__builtin_ctz(g);
-            if (!step_16(&m, &w[k].key, &w[k].alive, piece[k]->id)) going ^= 1u << k;
+            if (!step(&m, &w[k])) going ^= 1u << k;
         }
     for (size_t k = 0; k < count; k++)
-        piece[k]->n = alive_out(w[k].alive, piece[k]->n, piece[k]->id, piece[k]->id);
+        piece[k]->n = alive_out(w[k].alive, w[k].n, w[k].id, w[k].id);
 }
 
 typedef struct Keys {
