@@ -25,6 +25,7 @@ struct TokEnc {
     const Tok *t;
     bool plain;                 /* encmodel_plain() */
     SplitKind kind;
+    size_t longest;             /* bytes of a token */
     int bits;                   /* entries of the table, log2 */
     EncCache c;
     Miss miss[FEW]; size_t misses;              /* they wait for each other */
@@ -94,6 +95,7 @@ TokEnc *tokenc_sized(const Tok *t, int bits)
     e->t = t;
     e->plain = encmodel_plain(e->m);
     e->kind = tok_split(t);
+    e->longest = (size_t)tok_max_length(t);
     e->bits = bits;
     return e;
 }
@@ -108,6 +110,7 @@ TokEnc *tokenc_share(TokEnc *from)
     TokEnc *e = xcalloc(1, sizeof *e);
     e->m = encmodel_share(from->m);
     e->t = from->t, e->plain = from->plain, e->kind = from->kind, e->bits = from->bits;
+    e->longest = from->longest;
     return e;
 }
 
@@ -136,11 +139,16 @@ static bool can_walk(TokEnc *e, size_t n)
     return e->long_bytes >= FEW_LONG && walk_can(e->m);
 }
 
+static inline bool may_be_token(const TokEnc *e, size_t n, uint64_t hash)
+{
+    return n <= e->longest && enccache_token(&e->c, hash);
+}
+
 /* Encode it from nothing; the ids are in *id. hash is that of enccache_token(). */
 static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
     if (e->plain) {
-        int whole = enccache_token(&e->c, hash) ? tok_find(e->t, s, n) : -1;
+        int whole = may_be_token(e, n, hash) ? tok_find(e->t, s, n) : -1;
         size_t got = 0;
         if (n > e->ntmp) {
             e->ntmp = grown(e->ntmp, 0, n);
@@ -189,7 +197,7 @@ size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int
     size_t got = 0;
     const uint32_t *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
     Miss *m = &e->miss[e->misses];
-    if (!id && n > KEY && e->plain && ends_wide(s, n) && !enccache_token(&e->c, hash) &&
+    if (!id && n > KEY && e->plain && ends_wide(s, n) && !may_be_token(e, n, hash) &&
         few_chars(e->m, &m->few, s, n)) {
         m->lo = m->hi = 0, m->hash = hash, m->at = at, m->s = s, m->n = n;
         e->misses++;

@@ -24,7 +24,7 @@ typedef struct Least { uint8_t left, right; } Least;
 typedef struct Char { uint16_t id; uint8_t last, first; } Char;
 struct CharTables {
     Char of[1 << 16];           /* [U+] */
-    Least zxy[1 << 16], yzx[1 << 16];
+    Least zxy[1 << 16], xyz[1 << 16];           /* [z|x'y'], [x'|yz]: leads in use are few */
 };
 enum { NEVER = 255 };
 
@@ -65,7 +65,7 @@ static void note_border(struct CharTables *c, uint32_t id, const unsigned char *
     for (uint32_t q = has_y2 ? s[k + 1] & 63u : 0; q < 64; q += has_y2 ? 64 : 1)
         lower(&c->zxy[(s[k - 1] & 63u) << 10 | (s[k] & 15u) << 6 | q], g, left, right);
     for (uint32_t q = has_y ? s[k - 2] & 63u : 0; q < 64; q += has_y ? 64 : 1)
-        lower(&c->yzx[q << 10 | (s[k - 1] & 63u) << 4 | (s[k] & 15u)], g, left, right);
+        lower(&c->xyz[(s[k] & 15u) << 12 | q << 6 | (s[k - 1] & 63u)], g, left, right);
 }
 
 struct CharTables *char_tables_new(const EncModel *m, const Tok *t)
@@ -81,7 +81,7 @@ struct CharTables *char_tables_new(const EncModel *m, const Tok *t)
         if (n == 3 && lead3(s[0]) && cont(s[1]) && cont(s[2]) && enc_scan(m, bytes, 3, one) == 1) {
             if (!c) {
                 c = xcalloc(1, sizeof *c);
-                memset(c->zxy, NEVER, sizeof c->zxy), memset(c->yzx, NEVER, sizeof c->yzx);
+                memset(c->zxy, NEVER, sizeof c->zxy), memset(c->xyz, NEVER, sizeof c->xyz);
             }
             uint8_t last = grade((uint32_t)id);
             c->of[point(s)] = (Char){ (uint16_t)id, last, left < 256 ? last : grade(left) };
@@ -116,7 +116,7 @@ bool chars_start(const struct CharTables *c, const char *text, size_t n, Symbols
             uint32_t next = point(s + 3);
             Char then = c->of[next];
             Least a = c->zxy[(cp & 63) << 10 | next >> 6];
-            Least b = c->yzx[(cp & 0xfff) << 4 | next >> 12];
+            Least b = c->xyz[(next & 0xf000) | (cp & 0xfff)];
             if (good & (now.id != 0) & (most(a.left, b.left) > now.last))
                 *to++ = now.id;
             else
