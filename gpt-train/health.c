@@ -81,10 +81,13 @@ static int all_finite(const Model *m)
     enum { CHUNK = 1 << 16 };
     real *a = xreallocarray(NULL, CHUNK, sizeof *a);
     int good = 1;
-    for (int64_t i = 0; good && i < m->n; i += CHUNK) {
-        size_t n = m->n - i < CHUNK ? (size_t)(m->n - i) : CHUNK;
-        m->ops->get(a, m->w + i, n * sizeof *a);
-        for (size_t k = 0; k < n; k++) good &= isfinite(a[k]) != 0;
+    for (int p = 0; p < m->nparam; p++) {
+        const Param *x = &m->param[p];
+        for (int64_t i = 0; good && i < x->n; i += CHUNK) {
+            int64_t n = x->n - i < CHUNK ? x->n - i : CHUNK;
+            m->ops->load(a, store_at(var_weights(&x->var), i), n);
+            for (int64_t k = 0; k < n; k++) good &= isfinite(a[k]) != 0;
+        }
     }
     free(a);
     return good;
@@ -114,20 +117,23 @@ double health_spike(RunState *s, double loss)
 
 /* ---- the same again */
 
-/* sqrt of the sum of squares of g - h, and of g, over all parameters. */
+/* sqrt of the sum of squares of g - h, and of g, over all parameters that learn. */
 static void compare(const Model *g, const Model *h, double *diff, double *norm)
 {
     enum { CHUNK = 1 << 16 };
     real *a = xreallocarray(NULL, CHUNK, sizeof *a), *b = xreallocarray(NULL, CHUNK, sizeof *b);
     *diff = *norm = 0;
-    for (int64_t i = 0; i < g->n; i += CHUNK) {
-        size_t n = g->n - i < CHUNK ? (size_t)(g->n - i) : CHUNK;
-        g->ops->get(a, g->g + i, n * sizeof *a);
-        h->ops->get(b, h->g + i, n * sizeof *b);
-        for (size_t k = 0; k < n; k++) {
-            double d = (double)a[k] - (double)b[k];
-            *diff += d * d;
-            *norm += (double)a[k] * (double)a[k];
+    for (int p = 0; p < g->nparam; p++) {
+        const Var *x = &g->param[p].var, *y = &h->param[p].var;
+        for (int64_t i = 0; var_learns(x) && i < x->n; i += CHUNK) {
+            int64_t n = x->n - i < CHUNK ? x->n - i : CHUNK;
+            g->ops->load(a, store_at(var_grad(x), i), n);
+            h->ops->load(b, store_at(var_grad(y), i), n);
+            for (int64_t k = 0; k < n; k++) {
+                double d = (double)a[k] - (double)b[k];
+                *diff += d * d;
+                *norm += (double)a[k] * (double)a[k];
+            }
         }
     }
     *diff = sqrt(*diff);
@@ -140,14 +146,16 @@ static void copy_weights(Model *to, const Model *from)
 {
     enum { CHUNK = 1 << 16 };
     real *a = xreallocarray(NULL, CHUNK, sizeof *a);
-    for (int64_t i = 0; i < from->n; i += CHUNK) {
-        size_t n = from->n - i < CHUNK ? (size_t)(from->n - i) : CHUNK;
-        from->ops->get(a, from->w + i, n * sizeof *a);
-        to->ops->put(to->w + i, a, n * sizeof *a);
-        to->ops->sync();
+    for (int p = 0; p < from->nparam; p++) {
+        const Var *x = &from->param[p].var, *y = &to->param[p].var;
+        for (int64_t i = 0; i < x->n; i += CHUNK) {
+            int64_t n = x->n - i < CHUNK ? x->n - i : CHUNK;
+            from->ops->load(a, store_at(var_weights(x), i), n);
+            to->ops->store(store_at(var_weights(y), i), a, n);
+            to->ops->sync();
+        }
     }
     free(a);
-    model_refresh(to);
 }
 
 /* What step_batch() does, for the ids in r->x, r->y, r->doc and another model. */

@@ -303,9 +303,9 @@ static void open_model(Run *r, const Json *state, const char *file)
 {
     const char *from = run_source();
     if (from) {
-        r->m = ckpt_model(from, r->ops, opt.lora ? 0 : CKPT_TRAIN);
+        r->m = ckpt_model(from, r->ops, plan_model());
     } else {
-        r->m = model_new(r->ops, &r->plan.cfg, 1);
+        r->m = model_new(r->ops, &r->plan.cfg, plan_model());
         model_init(r->m, (uint64_t)opt.seed);
     }
     r->m->cfg.llama = r->plan.cfg.llama;        /* --dropout */

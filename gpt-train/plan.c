@@ -187,6 +187,11 @@ void plan_make(Plan *p, const Config *cfg, int T, uint64_t data_rows)
     if (!opt.eval_tokens) opt.eval_tokens = 8 * p->a.total_batch;
 }
 
+int plan_model(void)
+{
+    return (opt.lora ? 0 : MODEL_TRAIN) | (strcmp(opt.optimizer, "adamw") ? 0 : MODEL_MASTERS);
+}
+
 int plan_freeze(Model *m)
 {
     int frozen = 0;
@@ -221,12 +226,6 @@ static double cuda_bytes(const Config *c, int64_t N)
     return (32 << 20) + (double)N * (4 * (4 + 3 + 2 * c->H) + 4. * c->C / 64);
 }
 
-static double weight_bytes(const Model *m)
-{
-    size_t copy = m->c == (Act *)m->w ? 0 : m->ops->act_size;
-    return (double)m->n * (double)(sizeof(real) + copy);
-}
-
 static int64_t lora_count(const Lora *l)
 {
     int64_t n = 0;
@@ -243,13 +242,13 @@ void plan_count(Plan *p)
     count.muon_tmp = real_ops->muon_tmp;
     const Ops *ops = &count;
     int N = p->B * p->T;
-    Model *m = model_new(ops, &p->cfg, !opt.lora);
+    Model *m = model_new(ops, &p->cfg, plan_model());
     m->dropping = !opt.rl;
     plan_freeze(m);
     Lora *l = plan_lora(m, 1);
     Model *trained = l ? l->p : m;
-    p->mem_weights = weight_bytes(m) + (l ? weight_bytes(l->p) : 0);
-    p->mem_grads = (double)trained->n * sizeof(real);
+    p->mem_weights = model_bytes(m) + (l ? model_bytes(l->p) : 0);
+    p->mem_grads = model_grad_bytes(trained);
     p->lora_params = l ? lora_count(l) : 0;
     p->lora_maps = l ? l->nlow : 0;
     Optim *o = optim_new(trained, &p->os);

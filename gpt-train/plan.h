@@ -34,6 +34,7 @@ SchedKind plan_schedule(void);      /* that of --schedule */
 void plan_count(Plan *p);           /* memory and work; allocates nothing of the model's size */
 /* The adapter of --lora on m, its parameters 0; NULL: none. Exit 2 if it makes no sense */
 Lora *plan_lora(Model *m, int train);
+int plan_model(void);               /* how the model is to be made: model_new() */
 int plan_freeze(Model *m);          /* by --freeze; how many tensors. Exit 2 if it makes no sense */
 void plan_groups(const Config *cfg, int64_t n[PG_COUNT]);       /* parameters per group */
 extern const char *const group_name[PG_COUNT];

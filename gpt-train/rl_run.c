@@ -15,7 +15,7 @@ static int evaluate(Run *r, Passed *e)
     int64_t most = opt.eval_prompts < (int64_t)rl->val.n ? opt.eval_prompts : (int64_t)rl->val.n;
     double t0 = now_seconds();
     Answer *a = xcalloc((size_t)n, sizeof *a);
-    real *w = run_mean_on(r);
+    run_mean(r);
     *e = (Passed){ .prompts = most };
     while (e->kinds < RL_PASSES && 1 << e->kinds <= n) e->kinds++;
     for (int64_t i = 0; on && i < most; i++) {
@@ -32,7 +32,7 @@ static int evaluate(Run *r, Passed *e)
         }
         for (int k = 0; on && k < e->kinds; k++) e->at[k] += pass_at(n, right, 1 << k);
     }
-    run_mean_off(r, w);
+    run_mean(r);
     for (int k = 0; k < e->kinds; k++) e->at[k] /= (double)most;
     e->reward /= (double)most;
     answers_free(a, n);

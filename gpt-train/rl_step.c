@@ -212,7 +212,7 @@ static void update(Run *r, RlLog *s, SchedAt at, int first)
         return;
     }
     if (opt.clip_norm > 0 && norm > opt.clip_norm)
-        r->ops->scale(r->trained->g, opt.clip_norm / norm, r->trained->n);
+        grad_scale(r->trained, opt.clip_norm / norm);
     optim_step(r->o, at.lr, 0.95, at.weight_decay);
     r->rl->updates++;
 }

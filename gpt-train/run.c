@@ -4,11 +4,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-real *run_mean_on(Run *r) { return r->o->ema ? model_swap(r->m, r->o->ema) : NULL; }
-
-void run_mean_off(Run *r, real *w)
+void run_mean(Run *r)
 {
-    if (w) model_swap(r->m, w);
+    if (r->o->ema) model_exchange(r->trained, r->o->ema);
 }
 
 int run_every(int64_t n, int64_t step, int64_t last)
@@ -35,10 +33,10 @@ static int evaluate(Run *r, Bpb *b)
     const Comm *c = comm_host();                /* each rank takes a stretch of them */
     uint64_t from = rows * (uint64_t)c->rank / (uint64_t)c->ranks;
     uint64_t to = rows * (uint64_t)(c->rank + 1) / (uint64_t)c->ranks;
-    real *w = run_mean_on(r);
+    run_mean(r);
     int whole = bpb_rows(&r->eval, r->m, &r->tape, r->val, from, to - from,
                          tok_byte_lengths(r->tok), b);
-    run_mean_off(r, w);
+    run_mean(r);
     if (ranks_any(!whole)) return 0;
     *b = ranks_bpb(b);
     r->clock.eval = now_seconds() - t0;

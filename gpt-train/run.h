@@ -83,10 +83,9 @@ int64_t run_end(const Run *r);      /* the step where it ends or pauses */
 int run_every(int64_t n, int64_t step, int64_t last);   /* at step, or at the last one? n 0: never */
 void run_save_due(Run *r);          /* after a step: by --save-every, or asked for */
 void run_save_last(Run *r);         /* dies if that fails */
-/* What is measured and shown is the running mean of the weights, if there is one: between these
- * two the model has it for its weights. */
-real *run_mean_on(Run *r);
-void run_mean_off(Run *r, real *w);
+/* What is measured and shown is the running mean of the weights, if there is one: between two of these
+ * the model has it for its weights. */
+void run_mean(Run *r);
 
 /* main.c: the directory that the model comes from; NULL: none */
 const char *run_source(void);

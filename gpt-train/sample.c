@@ -71,8 +71,8 @@ void sample_all(Run *r)
     ends_stops(run_source(), r->tok, r->plan.cfg.V, stop);
     const char *const *p = opt.prompts.n ? opt.prompts.s : usual;
     int n = opt.prompts.n ? opt.prompts.n : (int)(sizeof usual / sizeof *usual);
-    real *w = run_mean_on(r);
+    run_mean(r);
     for (int i = 0; i < n; i++) sample_one(r, p[i], stop);
-    run_mean_off(r, w);
+    run_mean(r);
     free(stop);
 }

@@ -74,9 +74,9 @@ void run_save_best(Run *r)
     if (!is_first()) return;
     char *dir = xasprintf("%s/" CKPT_BEST, opt.out);
     forget_older(r);
-    real *w = run_mean_on(r);                   /* what was evaluated */
+    run_mean(r);                                /* what was evaluated */
     int bad = save(r, dir, NULL, 1, NULL, NULL);
-    run_mean_off(r, w);
+    run_mean(r);
     if (bad) r->failed_saves++;
     else note(2, "step %" PRId64 ": the best so far, saved in %s", r->st.step, dir);
     free(dir);

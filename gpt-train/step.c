@@ -59,6 +59,17 @@ static uint64_t valid_targets(Run *r)
     return (uint64_t)comm_sum((double)n);
 }
 
+/* All ranks' gradients. */
+static void add_up(const Run *r)
+{
+    for (Keep k = 0; k < KEEP_COUNT; k++) {
+        int64_t n;
+        Store g = model_grads(r->trained, k, &n);
+        if (n && g.w) r->comm->wait(r->comm->sum(g.w, n, COMM_REAL));
+        else if (n) r->comm->wait(r->comm->sum(g.hi, n, COMM_BF16));
+    }
+}
+
 /* The gradient of (sum of losses) / valid over the whole step, and over all ranks; false if a signal
  * came in between. */
 static int gradient(Run *r, uint64_t valid)
@@ -70,7 +81,7 @@ static int gradient(Run *r, uint64_t valid)
         if (ranks_stop()) return 0;
         step_batch(r, ranks_turn(r, i), B, valid);
     }
-    r->comm->wait(r->comm->sum(r->trained->g, r->trained->n, COMM_REAL));
+    add_up(r);
     r->comm->wait(r->comm->sum(r->micro.sum, SUM_SQUARES, COMM_F64));   /* those before it */
     return 1;
 }
@@ -80,7 +91,7 @@ static int gradient(Run *r, uint64_t valid)
 static void update(Run *r, StepLog *s, uint64_t valid)
 {
     double sum[MICRO_SUMS];
-    r->ops->sumsq(r->micro.sum + SUM_SQUARES, r->trained->g, r->trained->n);
+    grad_squares(r->trained, r->micro.sum + SUM_SQUARES);
     r->ops->get(sum, r->micro.sum, sizeof sum);
     double loss = sum[SUM_LOSS] / (double)valid, norm = sqrt(sum[SUM_SQUARES]);
     s->aux_loss = sum[SUM_AUX] * r->plan.cfg.llama.aux * r->m->aux_scale;
@@ -90,7 +101,7 @@ static void update(Run *r, StepLog *s, uint64_t valid)
         health_bad(r, "gradient's norm", norm, valid);
     } else {
         double by = opt.clip_norm > 0 ? clip_factor(norm, opt.clip_norm) : 1;
-        if (by < 1) r->ops->scale(r->trained->g, by, r->trained->n);
+        if (by < 1) grad_scale(r->trained, by);
         optim_step(r->o, s->lr_mult, s->momentum, s->weight_decay);
         s->loss = loss;
         s->grad_norm = norm;

@@ -31,28 +31,29 @@ static int moment_shape(const Optim *o, const Param *p, int k, int64_t dim[2])
     return p->ndim;
 }
 
-static const real *moment_at(const Optim *o, const Param *p, int k, int64_t *n)
-{
-    int64_t at = optim_second(o, p, n);
-    if (k) return o->m2 + at;
-    *n = p->n;
-    return o->m1 + p->off;
-}
-
 /* ---- writing */
 
 /* n elements from the device, in chunks. */
-static void copy_out(StWriter *w, const Ops *ops, const real *dev, int64_t n, real *chunk)
+static void copy_out(StWriter *w, const Ops *ops, Store from, int64_t n, real *chunk)
 {
     for (int64_t i = 0; i < n; i += CKPT_CHUNK) {
         int64_t k = n - i < CKPT_CHUNK ? n - i : CKPT_CHUNK;
-        ops->get(chunk, dev + i, (size_t)k * sizeof *chunk);
+        ops->load(chunk, store_at(from, i), k);
         stw_data(w, chunk, k);
     }
     (void)ckpt_step();              /* a place for a test to kill us, between two tensors */
 }
 
-static StWriter *model_writer(const Model *m)
+/* What are bfloat16s here are in the file as well. */
+static void add_kept(StWriter *w, const Param *p, const char *name, int ndim, const int64_t *dim)
+{
+    if (p->keep == KEEP_HALF) stw_narrow(w, NARROW_BF16);
+    stw_add(w, name, ndim, dim);
+    if (p->keep == KEEP_HALF) stw_narrow(w, NARROW_F32);
+}
+
+/* Of the weights, or of their mean, which is reals. */
+static StWriter *model_writer(const Model *m, int mean)
 {
     StWriter *w = stw_new();
     stw_meta(w, "format", "pt");
@@ -60,7 +61,9 @@ static StWriter *model_writer(const Model *m)
     if (m->cfg.stored != NARROW_F32) stw_narrow(w, m->cfg.stored);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
-        stw_add(w, p->name, p->ndim, (int64_t[]){ p->rows, p->cols });
+        int64_t dim[2] = { p->rows, p->cols };
+        if (mean || m->cfg.stored != NARROW_F32) stw_add(w, p->name, p->ndim, dim);
+        else add_kept(w, p, p->name, p->ndim, dim);
     }
     return w;
 }
@@ -76,15 +79,15 @@ static StWriter *optim_writer(const Optim *o)
         int64_t dim[2];
         int ndim = moment_shape(o, p, i % 2, dim);
         char *name = moment_name(o, p, i % 2);
-        stw_add(w, name, ndim, dim);
+        add_kept(w, p, name, ndim, dim);
         free(name);
     }
     return w;
 }
 
-/* The parameters as they lie in `from`, or (NULL) the moments of o. Frees w. */
-static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, const real *from,
-                          const Optim *o)
+/* The parameters of m, or their mean, or the moments of o. Frees w. */
+enum { WEIGHTS, MEAN, MOMENTS };
+static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, const Optim *o, int what)
 {
     int fd = commit_create(c, file);
     if (fd < 0) {
@@ -95,10 +98,11 @@ static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, cons
     stw_begin_fd(w, fd);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
-        if (from) copy_out(w, m->ops, from + p->off, p->n, chunk);
-        for (int k = 0; !from && k < 2; k++) {
+        if (what == WEIGHTS) copy_out(w, m->ops, var_weights(&p->var), p->n, chunk);
+        if (what == MEAN) copy_out(w, m->ops, store_real(o->ema + p->off), p->n, chunk);
+        for (int k = 0; what == MOMENTS && k < 2; k++) {
             int64_t n;
-            const real *x = moment_at(o, p, k, &n);
+            Store x = optim_moment(o, p, k, &n);
             copy_out(w, m->ops, x, n, chunk);
         }
     }
@@ -139,13 +143,13 @@ typedef struct Kind { const Model *m; StWriter *weights; int file, config; } Kin
 static int save(Commit *c, const Kind *k, const Optim *o, const Texts *t)
 {
     const real *ema = o ? o->ema : NULL;
-    StWriter *wo = o ? optim_writer(o) : NULL, *we = ema ? model_writer(k->m) : NULL;
+    StWriter *wo = o ? optim_writer(o) : NULL, *we = ema ? model_writer(k->m, 1) : NULL;
     unsigned other = k->file == F_MODEL ? 1u << F_ADAPTER | 1u << F_ADAPTER_CONFIG : 0;
     commit_room(c, stw_size(k->weights) + (o ? stw_size(wo) : 0) + (ema ? stw_size(we) : 0) +
                        t->config.n + (t->tok ? t->tok->n : 0) + t->state.n + t->clock.n);
-    write_tensors(c, k->file, k->weights, k->m, k->m->w, NULL);
-    if (o) write_tensors(c, F_OPTIM, wo, k->m, NULL, o);
-    if (ema) write_tensors(c, F_EMA, we, k->m, ema, NULL);
+    write_tensors(c, k->file, k->weights, k->m, o, WEIGHTS);
+    if (o) write_tensors(c, F_OPTIM, wo, k->m, o, MOMENTS);
+    if (ema) write_tensors(c, F_EMA, we, k->m, o, MEAN);
     write_text(c, k->config, t->config.s, t->config.n);
     if (t->tok) write_text(c, F_TOK, t->tok->s, t->tok->n);
     if (t->state.n) write_text(c, F_STATE, t->state.s, t->state.n);
@@ -171,7 +175,7 @@ int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
               const char *state_json, const char *clock_json)
 {
     Texts t = { .tok = tok };
-    Kind k = { m, model_writer(m), F_MODEL, F_CONFIG };
+    Kind k = { m, model_writer(m, 0), F_MODEL, F_CONFIG };
     config_json(&m->cfg, &t.config);
     return save_kind(dir, &k, o, &t, state_json, clock_json);
 }
@@ -180,7 +184,7 @@ int ckpt_save_lora(const char *dir, const Lora *l, const char *base, uint64_t ba
                    const Optim *o, const char *state_json, const char *clock_json)
 {
     Texts t = { 0 };
-    Kind k = { l->p, model_writer(l->p), F_ADAPTER, F_ADAPTER_CONFIG };
+    Kind k = { l->p, model_writer(l->p, 0), F_ADAPTER, F_ADAPTER_CONFIG };
     char *hash = xasprintf("%016" PRIx64, base_hash);
     stw_meta(k.weights, "base", hash);
     lora_config_json(l, base, &t.config);
@@ -310,17 +314,17 @@ static const StTensor *find(const StFile *f, const char *path, const char *name,
     return t;
 }
 
-static void copy_in(const StFile *f, const StTensor *t, const Ops *ops, real *dev, real *chunk)
+static void copy_in(const StFile *f, const StTensor *t, const Ops *ops, Store to, real *chunk)
 {
     for (int64_t i = 0; i < t->n; i += CKPT_CHUNK) {
         int64_t k = t->n - i < CKPT_CHUNK ? t->n - i : CKPT_CHUNK;
         st_read_at(f, t, i, k, chunk);
-        ops->put(dev + i, chunk, (size_t)k * sizeof *chunk);
+        ops->store(store_at(to, i), chunk, k);
         ops->sync();                /* before chunk is used again */
     }
 }
 
-void ckpt_read(const StFile *f, const char *path, const Param *p, const Ops *ops, real *to,
+void ckpt_read(const StFile *f, const char *path, const Param *p, const Ops *ops, Store to,
                real *chunk)
 {
     int64_t dim[2] = { p->rows, p->cols };
@@ -355,14 +359,16 @@ static void warn_extra(const Weights *w, const Model *m)
     if (extra > 5) warn("%s: %d more such tensors", w->name, extra - 5);
 }
 
-static void read_weights(const Weights *w, const Model *m, real *to)
+/* Into m, or into a mean. */
+static void read_weights(const Weights *w, const Model *m, real *mean)
 {
     real *chunk = xreallocarray(NULL, CKPT_CHUNK, sizeof *chunk);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
         int k;
         if (!weights_find(w, p->name, &k)) die("%s: no tensor %s", w->name, p->name);
-        ckpt_read(w->file[k].f, w->file[k].path, p, m->ops, to + p->off, chunk);
+        ckpt_read(w->file[k].f, w->file[k].path, p, m->ops,
+                  mean ? store_real(mean + p->off) : var_weights(&p->var), chunk);
     }
     warn_extra(w, m);
     free(chunk);
@@ -385,10 +391,9 @@ Model *ckpt_model(const char *dir, const Ops *ops, int how)
     Weights *w = index ? weights_index(path) : weights_file(path);
     snapshot_end(s);
     check_size(w, &c);
-    Model *m = model_new(ops, &c, how & CKPT_TRAIN);
-    read_weights(w, m, m->w);
+    Model *m = model_new(ops, &c, how & (CKPT_TRAIN | CKPT_MASTERS));
+    read_weights(w, m, NULL);
     m->merged = merged_into(w);
-    model_refresh(m);
     weights_close(w);
     free(path);
     return m;
@@ -427,7 +432,7 @@ void ckpt_optim(const char *dir, Optim *o)
         int ndim = moment_shape(o, p, i % 2, dim);
         char *name = moment_name(o, p, i % 2);
         const StTensor *t = find(f, path, name, ndim, dim);
-        copy_in(f, t, o->m->ops, (real *)moment_at(o, p, i % 2, &n), chunk);
+        copy_in(f, t, o->m->ops, optim_moment(o, p, i % 2, &n), chunk);
         free(name);
     }
     if (st_count(f) > 2 * o->m->nparam) warn("%s: holds tensors that are not used", path);

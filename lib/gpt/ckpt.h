@@ -55,7 +55,8 @@ int ckpt_exists(const char *dir);           /* is there a model.safetensors? */
 int ckpt_is_lora(const char *dir);          /* is there an adapter_model.safetensors? */
 Config config_file(const char *path);      /* a config.json of any name; dies if it is not sound */
 Config ckpt_config(const char *dir);        /* dies if missing or bad: names file and reason */
-enum { CKPT_TRAIN = 1, CKPT_EMA = 2 };      /* with gradients; the weights' running mean instead */
+enum { CKPT_TRAIN = MODEL_TRAIN, CKPT_MASTERS = MODEL_MASTERS,
+       CKPT_EMA = 4 };                      /* the weights' running mean instead */
 Model *ckpt_model(const char *dir, const Ops *ops, int how);
 /* Rank, alpha and targets of the adapter in dir, ours or PEFT's. Dies if it is none, or has parts
  * that are not known here. lora_spec_free() */

@@ -149,11 +149,10 @@ Lora *ckpt_lora(const char *dir, Model *m, int train, uint64_t *base_hash)
     real *chunk = xreallocarray(NULL, CKPT_CHUNK, sizeof *chunk);
     for (int i = 0; i < l->p->nparam; i++) {
         const Param *p = &l->p->param[i];
-        ckpt_read(v.f, v.weights, p, m->ops, l->p->w + p->off, chunk);
+        ckpt_read(v.f, v.weights, p, m->ops, var_weights(&p->var), chunk);
     }
     if (st_count(v.f) != l->p->nparam) die("%s: a lora_B without its lora_A", v.weights);
     free(chunk);
-    model_refresh(l->p);
     *base_hash = hash_in(v.f);
     if (lora_merged(m, model_hash(l->p)))
         die("%s: merged into the model's weights already", dir);

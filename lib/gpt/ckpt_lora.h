@@ -10,7 +10,7 @@ enum { CKPT_CHUNK = 1 << 20 };      /* elements on the host at a time */
 void lora_config_json(const Lora *l, const char *base, Buf *b);
 /* The tensor of p's name and shape to the device, through chunk [CKPT_CHUNK]; dies if it is not
  * there or is another. path is for messages. */
-void ckpt_read(const StFile *f, const char *path, const Param *p, const Ops *ops, real *to,
+void ckpt_read(const StFile *f, const char *path, const Param *p, const Ops *ops, Store to,
                real *chunk);
 
 #endif

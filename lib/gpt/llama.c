@@ -36,10 +36,16 @@ static void gain(Param *p)
     p->a = 1;
 }
 
+static Param *matrix(Model *m, int rows, int cols, int layer, const char *what)
+{
+    Param *p = param_add(m, PG_MATRIX, 2, rows, cols, "model.layers.%d.%s.weight", layer, what);
+    normal(&m->cfg, p);
+    return p;
+}
+
 static void matrices(Model *m, int rows, int cols, const char *what)
 {
-    for (int i = 0; i < m->cfg.L; i++)
-        normal(&m->cfg, param_add(m, PG_MATRIX, 2, rows, cols, "model.layers.%d.%s.weight", i, what));
+    for (int i = 0; i < m->cfg.L; i++) matrix(m, rows, cols, i, what);
 }
 
 /* One after the other by layer and expert: a layer's are one array [E,rows,cols]. */
@@ -68,7 +74,7 @@ static void params(Model *m)
     matrices(m, kv, C, "self_attn.v_proj");
     matrices(m, C, q, "self_attn.o_proj");
     if (c->llama.E) {
-        matrices(m, c->llama.E, C, "mlp.gate");
+        for (int i = 0; i < c->L; i++) matrix(m, c->llama.E, C, i, "mlp.gate")->keep = KEEP_REAL;
         expert_matrices(m, c->llama.Fe, C, "gate_proj");
         expert_matrices(m, c->llama.Fe, C, "up_proj");
         expert_matrices(m, C, c->llama.Fe, "down_proj");

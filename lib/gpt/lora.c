@@ -275,7 +275,6 @@ void lora_merge(Lora *l)
     free(was);
     free(h);
     lora_attach(l, 0);
-    model_refresh(l->m);
 }
 
 /* ---- target_modules ------------------------------------------------------------------ */

@@ -26,11 +26,9 @@ static char *vname(const char *fmt, va_list ap)
 static int same_stack(const Param *a, const Param *b)
 {
     return a->group == PG_MATRIX && b->group == PG_MATRIX && a->rows == b->rows &&
-           a->cols == b->cols;
+           a->cols == b->cols && a->keep == b->keep;
 }
 
-/* Offsets are multiples of 16 elements, but within a stack matrices follow each other without a
- * gap. */
 Param *param_add(Model *m, ParamGroup g, int ndim, int rows, int cols, const char *fmt, ...)
 {
     if (m->nparam % 64 == 0)
@@ -39,11 +37,8 @@ Param *param_add(Model *m, ParamGroup g, int ndim, int rows, int cols, const cha
     va_list ap;
     va_start(ap, fmt);
     *p = (Param){ .name = vname(fmt, ap), .rows = rows, .cols = cols, .ndim = ndim, .group = g,
-                  .n = (int64_t)rows * cols };
+                  .keep = ndim > 1 ? KEEP_SPLIT : KEEP_REAL, .n = (int64_t)rows * cols };
     va_end(ap);
-    if (m->nparam == 1 || !same_stack(p - 1, p))
-        m->n = (m->n + 15) & ~(int64_t)15;
-    p->off = m->n;
     m->n += p->n;
     if (m->n > (int64_t)1 << 50)
         die("a model of more than 2^50 parameters");
@@ -107,22 +102,94 @@ static size_t bytes_of(int64_t n, size_t size)
     return size_mul((size_t)n, size);
 }
 
-void model_arrays(Model *m, int train)
+/* How parameters are kept, and where: offsets are multiples of 16 elements, but within a stack
+ * matrices follow each other without a gap. */
+static void lay_out(Model *m, int how)
+{
+    int halves = m->ops->act_size == sizeof(uint16_t);
+    int64_t end[KEEP_COUNT], n = 0;
+    for (int i = 0; i < m->nparam; i++) {
+        Keep *k = &m->param[i].keep;
+        if (*k == KEEP_HALF && (!(how & MODEL_TRAIN) || how & MODEL_MASTERS)) *k = KEEP_SPLIT;
+        if (!halves) *k = KEEP_REAL;
+    }
+    for (Keep k = 0; k < KEEP_COUNT; k++) {
+        for (int i = 0; i < m->nparam; i++) {
+            Param *p = &m->param[i];
+            if (p->keep != k) continue;
+            if (i == 0 || !same_stack(p - 1, p)) n = (n + 15) & ~(int64_t)15;
+            p->off = n;
+            n += p->n;
+        }
+        end[k] = k + 1 < KEEP_COUNT ? n = (n + 15) & ~(int64_t)15 : n;
+    }
+    m->nhalf = end[KEEP_HALF], m->nact = end[KEEP_SPLIT], m->n = end[KEEP_REAL];
+}
+
+/* n numbers, or NULL if there are none */
+static void *array(const Ops *ops, int64_t n, size_t size)
+{
+    return n ? ops->alloc(bytes_of(n, size)) : NULL;
+}
+
+static Var var_of(const Model *m, const Param *p)
+{
+    Var x = { .n = p->n, .param = 1 };
+    if (p->keep == KEEP_REAL) x.w = m->w + (p->off - m->nact);
+    x.v = p->keep != KEEP_REAL ? act_at(m->ops, m->c, p->off) :
+          m->ops->act_size == sizeof(real) ? (Act *)x.w : NULL;
+    if (p->keep == KEEP_SPLIT) x.lo = m->lo + (p->off - m->nhalf);
+    if (m->gh && p->keep == KEEP_HALF) x.dh = m->gh + p->off;
+    if (m->g && p->keep != KEEP_HALF) x.dw = m->g + (p->off - m->nhalf);
+    return x;
+}
+
+void model_arrays(Model *m, int how)
 {
     const Ops *ops = m->ops;
+    int train = how & MODEL_TRAIN;
+    lay_out(m, how);
     find_stacks(m);
-    m->w = ops->alloc(bytes_of(m->n, sizeof(real)));
-    m->g = train ? ops->alloc(bytes_of(m->n, sizeof(real))) : NULL;
+    m->w = array(ops, m->n - m->nact, sizeof *m->w);
+    m->c = array(ops, m->nact, sizeof(uint16_t));
+    m->lo = array(ops, m->nact - m->nhalf, sizeof *m->lo);
+    m->g = train ? array(ops, m->n - m->nhalf, sizeof *m->g) : NULL;
+    m->gh = train ? array(ops, m->nhalf, sizeof *m->gh) : NULL;
     m->sum = train ? ops->alloc(sizeof *m->sum) : NULL;
-    int own_copy = ops->act_size != sizeof(real);
-    m->c = own_copy ? ops->alloc(bytes_of(m->n, ops->act_size)) : (Act *)m->w;
-    for (int i = 0; i < m->nparam; i++) {
-        Param *p = &m->param[i];
-        p->var = (Var){ .v = act_at(ops, m->c, p->off),
-                        .w = m->w + p->off,
-                        .dw = train ? m->g + p->off : NULL,
-                        .n = p->n };
-    }
+    for (int i = 0; i < m->nparam; i++) m->param[i].var = var_of(m, &m->param[i]);
+}
+
+int64_t model_section(const Model *m, Keep k, int64_t *n)
+{
+    int64_t at = k == KEEP_HALF ? 0 : k == KEEP_SPLIT ? m->nhalf : m->nact;
+    *n = (k == KEEP_HALF ? m->nhalf : k == KEEP_SPLIT ? m->nact : m->n) - at;
+    return at;
+}
+
+Store model_weights(const Model *m, Keep k, int64_t *n)
+{
+    int64_t at = model_section(m, k, n);
+    if (*n == 0) return (Store){ 0 };
+    if (k == KEEP_REAL) return store_real(m->w);
+    return (Store){ .hi = (uint16_t *)(void *)m->c + at, .lo = k == KEEP_SPLIT ? m->lo : NULL };
+}
+
+Store model_grads(const Model *m, Keep k, int64_t *n)
+{
+    int64_t at = model_section(m, k, n);
+    if (k == KEEP_HALF) return (Store){ .hi = m->gh };
+    return store_real(m->g ? m->g + (at - m->nhalf) : NULL);
+}
+
+double model_bytes(const Model *m)
+{
+    return 2. * (double)m->nhalf + 4. * (double)(m->nact - m->nhalf) +
+           (double)sizeof(real) * (double)(m->n - m->nact);
+}
+
+double model_grad_bytes(const Model *m)
+{
+    return 2. * (double)m->nhalf + (double)sizeof(real) * (double)(m->n - m->nhalf);
 }
 
 void model_want_aux(Model *m)
@@ -130,7 +197,7 @@ void model_want_aux(Model *m)
     if (m->cfg.llama.E && !m->aux) m->aux = m->ops->alloc(bytes_of(m->cfg.L, sizeof *m->aux));
 }
 
-Model *model_new(const Ops *ops, const Config *c, int train)
+Model *model_new(const Ops *ops, const Config *c, int how)
 {
     const char *bad = config_check(c);
     if (bad)
@@ -139,8 +206,8 @@ Model *model_new(const Ops *ops, const Config *c, int train)
     m->cfg = *c;
     m->ops = ops;
     c->family->params(m);
-    model_arrays(m, train);
-    if (train) model_want_aux(m);
+    model_arrays(m, how);
+    if (how & MODEL_TRAIN) model_want_aux(m);
     m->aux_scale = 1;
     c->family->bind(m);
     model_positions(m, c->T);
@@ -152,15 +219,15 @@ void model_free(Model *m)
     if (!m)
         return;
     const Ops *o = m->ops;
-    if ((void *)m->c != (void *)m->w)
-        o->free(m->c, bytes_of(m->n, o->act_size));
-    if (m->g)
-        o->free(m->g, bytes_of(m->n, sizeof(real)));
+    if (m->w) o->free(m->w, bytes_of(m->n - m->nact, sizeof *m->w));
+    if (m->c) o->free(m->c, bytes_of(m->nact, sizeof(uint16_t)));
+    if (m->lo) o->free(m->lo, bytes_of(m->nact - m->nhalf, sizeof *m->lo));
+    if (m->g) o->free(m->g, bytes_of(m->n - m->nhalf, sizeof *m->g));
+    if (m->gh) o->free(m->gh, bytes_of(m->nhalf, sizeof *m->gh));
     if (m->sum)
         o->free(m->sum, sizeof *m->sum);
     if (m->aux)
         o->free(m->aux, bytes_of(m->cfg.L, sizeof *m->aux));
-    o->free(m->w, bytes_of(m->n, sizeof(real)));
     if (m->rope) o->free(m->rope, bytes_of(m->rope_T, sizeof(real) * (size_t)head_size(&m->cfg)));
     params_free(m);
     free(m->merged);
@@ -171,12 +238,12 @@ void model_free(Model *m)
 
 void model_set(Model *m, const Param *p, const real *host)
 {
-    m->ops->put(m->w + p->off, host, bytes_of(p->n, sizeof *host));
+    m->ops->store(var_weights(&p->var), host, p->n);
 }
 
 void model_get(const Model *m, const Param *p, real *host)
 {
-    m->ops->get(host, m->w + p->off, bytes_of(p->n, sizeof *host));
+    m->ops->load(host, var_weights(&p->var), p->n);
 }
 
 uint64_t model_hash(const Model *m)
@@ -200,34 +267,24 @@ int model_freeze(Model *m, const char *pattern)
         if (fnmatch(pattern, p->name, 0)) continue;
         p->frozen = 1;
         p->var.dw = NULL;
+        p->var.dh = NULL;
         n++;
     }
     return n;
 }
 
-real *model_swap(Model *m, real *w)
+void model_exchange(Model *m, real *w)
 {
-    real *old = m->w;
-    if ((void *)m->c == (void *)old) m->c = (Act *)w;
-    m->w = w;
-    for (int i = 0; i < m->nparam; i++) {
-        Param *p = &m->param[i];
-        p->var.w = w + p->off;
-        p->var.v = act_at(m->ops, m->c, p->off);
+    for (Keep k = 0; k < KEEP_COUNT; k++) {
+        int64_t n, at = model_section(m, k, &n);
+        if (n) m->ops->exchange(model_weights(m, k, &n), w + at, n);
     }
-    model_refresh(m);
-    return old;
-}
-
-void model_refresh(Model *m)
-{
-    if ((void *)m->c != (void *)m->w)
-        m->ops->cast(m->c, m->w, m->n);
 }
 
 void model_zero_grad(Model *m)
 {
-    m->ops->zero(m->g, bytes_of(m->n, sizeof(real)));
+    if (m->g) m->ops->zero(m->g, bytes_of(m->n - m->nhalf, sizeof *m->g));
+    if (m->gh) m->ops->zero(m->gh, bytes_of(m->nhalf, sizeof *m->gh));
 }
 
 /* The rotary table; angles are computed in double. */
@@ -288,11 +345,10 @@ void model_init(Model *m, uint64_t seed)
 #pragma omp parallel for schedule(static)
             for (int64_t j = 0; j < n; j += INIT_CHUNK)
                 init_chunk(p, seed, i + j, (int)(n - j < INIT_CHUNK ? n - j : INIT_CHUNK), buf + j);
-            m->ops->put(m->w + p->off + i, buf, bytes_of(n, sizeof *buf));
+            m->ops->store(store_at(var_weights(&p->var), i), buf, n);
         }
     }
     free(buf);
-    model_refresh(m);
 }
 
 /* ---- forward -------------------------------------------------------------- */

@@ -1,11 +1,17 @@
 /* model.h -- a model: its configuration, its parameters in one block with a table, its forward
  * pass.
  *
- * Parameters are one array of masters w (real), one of gradients g, and one of compute copies (the
- * same array when an Act is a real). The table says where each tensor lies; matrices of one shape
- * lie side by side, so that the optimizer works on stacks. A checkpoint, an export, the optimizer
- * groups and the reduction of gradients are loops over the table. Names are the
- * originals'.
+ * The table says where each parameter lies; matrices of one shape lie side by side, so that the
+ * optimizer works on stacks. A checkpoint, an export and the optimizer groups are loops over the
+ * table. Names are the originals'.
+ *
+ * With a real Act all parameters are one array of reals w, all gradients another, g. With a
+ * bfloat16 one, parameters are kept in three ways (Keep), which are three sections of the one
+ * numbering that Param.off counts in:
+ *   KEEP_HALF   [0, nhalf)           bfloat16s, in c; gradients too, in gh, and both moments
+ *   KEEP_SPLIT  [nhalf, nact)        reals in two halves (ops.h, Store), c and lo; gradients reals
+ *   KEEP_REAL   [nact, n)            reals, in w; gradients reals
+ * Whoever handles them asks for a Store: of one parameter, or of a whole section.
  *
  * A Model owns its arrays. Functions die on what no caller can mend (no memory, a bad file);
  * config_check() returns what is wrong as text.
@@ -83,14 +89,19 @@ typedef enum {
     PG_COUNT
 } ParamGroup;
 
+/* See above. A family says KEEP_HALF of tables that are bfloat16s in the original: it holds while a
+ * model trains, unless MODEL_MASTERS is asked for; KEEP_SPLIT of what linear maps read. */
+typedef enum Keep { KEEP_HALF, KEEP_SPLIT, KEEP_REAL, KEEP_COUNT } Keep;
+
 typedef struct Param {
     const char *name;
     int rows, cols;                 /* a vector [n] has rows n, cols 1, ndim 1 */
     int ndim;
     ParamGroup group;
-    int64_t off, n;                 /* in elements of the block */
+    Keep keep;
+    int64_t off, n;                 /* in elements */
     enum ParamInit { INIT_CONST, INIT_NORMAL, INIT_UNIFORM, INIT_LINEAR } init;
-    int frozen;                     /* not trained: var.dw is NULL */
+    int frozen;                     /* not trained: its Var has no gradient */
     double a, b; /* CONST a; NORMAL deviation a; UNIFORM [a,b); LINEAR from a to b */
     Var var;
 } Param;
@@ -107,12 +118,13 @@ typedef struct Model {
     const Ops *ops;
     Param *param; int nparam;
     Stack *stack; int nstack;
-    int64_t n;                      /* elements in all, padding between tensors included */
-    real *w, *g;                    /* g NULL: not for training */
-    Act *c;                         /* compute copies */
+    int64_t n, nhalf, nact;         /* elements in all, padding between tensors included; see above */
+    real *w;                        /* [n - nact] */
+    Act *c; uint16_t *lo;           /* [nact]; [nact - nhalf] */
+    real *g; uint16_t *gh;          /* [n - nhalf]; [nhalf]. NULL: not for training */
     real *rope;
     int rope_T; /* cos and sin of rope_T positions [rope_T][D/2][2]; grown on demand */
-    double *sum;                    /* device, one: what grad_norm() adds up in; NULL like g */
+    double *sum;                    /* device, one: what grad_norm() adds up in; NULL like gradients */
     real *aux;                      /* device [L]: the auxiliary losses of the last pass that
                                        records, before their coefficient; NULL without experts */
     double aux_scale;               /* what the gradient of their sum is multiplied by; 1 */
@@ -127,7 +139,10 @@ typedef struct Model {
     void *on_act_arg; /* tests: see activations */
 } Model;
 
-Model *model_new(const Ops *ops, const Config *c, int train);       /* parameters zero */
+/* With gradients; with masters of what the original keeps as bfloat16s: where steps are small, or
+ * numbers must come out as they went in, rounding would lose them. Implied without MODEL_TRAIN. */
+enum { MODEL_TRAIN = 1, MODEL_MASTERS = 2 };
+Model *model_new(const Ops *ops, const Config *c, int how);         /* parameters zero */
 void model_free(Model *m);
 void model_init(Model *m, uint64_t seed); /* initial values; same for any back-end */
 Param *model_find(const Model *m, const char *name);                /* NULL if there is none */
@@ -136,9 +151,13 @@ void model_get(const Model *m, const Param *p, real *host);
 uint64_t model_hash(const Model *m); /* of all weights, in their order */
 /* No gradients for tensors whose name matches (fnmatch); before optim_new(). Returns how many. */
 int model_freeze(Model *m, const char *pattern);
-/* Computes with the masters w [n] from now on; returns those it had. */
-real *model_swap(Model *m, real *w);
-void model_refresh(Model *m); /* compute copies from masters */
+void model_exchange(Model *m, real *w); /* weights for w [n], and back by a second time */
+/* A section of weights or of gradients, and how many elements that is. */
+Store model_weights(const Model *m, Keep k, int64_t *n);
+Store model_grads(const Model *m, Keep k, int64_t *n);
+int64_t model_section(const Model *m, Keep k, int64_t *n);          /* the same: where it begins */
+double model_bytes(const Model *m);     /* of weights */
+double model_grad_bytes(const Model *m);
 void model_zero_grad(Model *m);
 void model_positions(Model *m, int T); /* rotary table for positions < T */
 
@@ -183,13 +202,14 @@ int config_bool(const Json *j, const char *key, int fallback, const char **bad);
 /* Text made to last until the next call. */
 const char *config_wrong(const char *fmt, ...) PRINTF(1, 2);
 
-/* For families, while they list their parameters: matrices of one shape one after the other. Vars
+/* For families, while they list their parameters (KEEP_SPLIT for matrices, KEEP_REAL for what has
+ * one dimension, if nothing else is said then): matrices of one shape one after the other. Vars
  * are found by name afterwards (model_var dies on a name that is not there: our mistake). */
 Param *param_add(Model *m, ParamGroup g, int ndim, int rows, int cols, const char *name_fmt, ...)
     PRINTF(6, 7);
 void params_free(Model *m);
 /* For what has a table of parameters: its stacks, arrays and Vars, all zero. */
-void model_arrays(Model *m, int train);
+void model_arrays(Model *m, int how);
 void model_want_aux(Model *m); /* m->aux, if there are experts */
 Var *model_var(Model *m, const char *name_fmt, ...) PRINTF(2, 3);
 void model_seen(Model *m, const char *name, Var *x); /* tells on_act, if there is one */

@@ -114,13 +114,18 @@ static void init(Param *p, enum ParamInit kind, double a, double b)
     p->b = b;
 }
 
-/* The same matrix of every layer (of those with a value embedding if ve). */
-static void matrices(Model *m, int rows, int cols, int ve, const char *what, double a, double b)
+static Param *kept(Param *p, Keep k)
+{
+    p->keep = k;
+    return p;
+}
+
+/* The same matrix of every layer. */
+static void matrices(Model *m, int rows, int cols, const char *what, double a, double b)
 {
     for (int i = 0; i < m->cfg.L; i++)
-        if (!ve || config_has_ve(&m->cfg, i))
-            init(param_add(m, PG_MATRIX, 2, rows, cols, "transformer.h.%d.%s.weight", i, what),
-                 INIT_UNIFORM, a, b);
+        init(param_add(m, PG_MATRIX, 2, rows, cols, "transformer.h.%d.%s.weight", i, what),
+             INIT_UNIFORM, a, b);
 }
 
 static void params(Model *m)
@@ -128,22 +133,28 @@ static void params(Model *m)
     const Config *c = &m->cfg;
     int kv = c->K * (c->C / c->H);
     double s = sqrt(3.0 / c->C);
-    init(param_add(m, PG_WTE, 2, c->Vp, c->C, "transformer.wte.weight"), INIT_NORMAL, 0.8, 0);
+    init(kept(param_add(m, PG_WTE, 2, c->Vp, c->C, "transformer.wte.weight"), KEEP_HALF),
+         INIT_NORMAL, 0.8, 0);
     init(param_add(m, PG_LM_HEAD, 2, c->Vp, c->C, "lm_head.weight"), INIT_NORMAL, 0.001, 0);
     for (int i = 0; i < c->L; i++)
         if (config_has_ve(c, i))
-            init(param_add(m, PG_VALUE_EMBEDS, 2, c->Vp, kv, "value_embeds.%d.weight", i),
-                 INIT_UNIFORM, -s, s);
-    matrices(m, c->C, c->C, 0, "attn.c_q", -s, s);
-    matrices(m, c->C, c->C, 0, "attn.c_proj", 0, 0);
-    matrices(m, kv, c->C, 0, "attn.c_k", -s, s);
-    matrices(m, kv, c->C, 0, "attn.c_v", -s, s);
-    matrices(m, 4 * c->C, c->C, 0, "mlp.c_fc", -0.4 * s, 0.4 * s);
-    matrices(m, c->C, 4 * c->C, 0, "mlp.c_proj", 0, 0);
-    matrices(m, c->K, VE_GATE, 1, "attn.ve_gate", 0, 0.02);
+            init(kept(param_add(m, PG_VALUE_EMBEDS, 2, c->Vp, kv, "value_embeds.%d.weight", i),
+                      KEEP_HALF), INIT_UNIFORM, -s, s);
+    matrices(m, c->C, c->C, "attn.c_q", -s, s);
+    matrices(m, c->C, c->C, "attn.c_proj", 0, 0);
+    matrices(m, kv, c->C, "attn.c_k", -s, s);
+    matrices(m, kv, c->C, "attn.c_v", -s, s);
+    matrices(m, 4 * c->C, c->C, "mlp.c_fc", -0.4 * s, 0.4 * s);
+    matrices(m, c->C, 4 * c->C, "mlp.c_proj", 0, 0);
+    for (int i = 0; i < c->L; i++)
+        if (config_has_ve(c, i))
+            init(kept(param_add(m, PG_MATRIX, 2, c->K, VE_GATE,
+                                "transformer.h.%d.attn.ve_gate.weight", i), KEEP_REAL),
+                 INIT_UNIFORM, 0, 0.02);
     init(param_add(m, PG_RESID, 1, c->L, 1, "resid_lambdas"), INIT_LINEAR, 1.15, 1.05);
     init(param_add(m, PG_X0, 1, c->L, 1, "x0_lambdas"), INIT_LINEAR, 0.20, 0.05);
-    init(param_add(m, PG_SMEAR, 2, 1, SMEAR_GATE, "smear_gate.weight"), INIT_UNIFORM, 0, 0.02);
+    init(kept(param_add(m, PG_SMEAR, 2, 1, SMEAR_GATE, "smear_gate.weight"), KEEP_REAL),
+         INIT_UNIFORM, 0, 0.02);
     init(param_add(m, PG_SMEAR, 1, 1, 1, "smear_lambda"), INIT_CONST, 0, 0);
     init(param_add(m, PG_SMEAR, 1, 1, 1, "backout_lambda"), INIT_CONST, 0.2, 0);
 }

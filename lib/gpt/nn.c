@@ -26,8 +26,8 @@ static void embed_f(Tape *t, Rec *r)
 
 static void embed_b(Tape *t, Rec *r)
 {
-    if (r->in[0]->dw)
-        O->embed_bwd(r->in[0]->dw, r->out->g, r->save[0], r->d[0], r->d[1], r->d[2]);
+    if (var_learns(r->in[0]))
+        O->embed_bwd(var_grad(r->in[0]), r->out->g, r->save[0], r->d[0], r->d[1], r->d[2]);
 }
 
 Var *nn_embed(Tape *t, Var *w, const int *idx, int N, int C)
@@ -259,7 +259,7 @@ static void vgate_b(Tape *t, Rec *r)
 {
     Var *v = r->in[0], *ve = r->in[1], *w = r->in[3];
     int *d = r->d;
-    O->vgate_bwd(NULL, ve->dw, G(2), w->dw, r->out->g, ve->v, r->save[0], IN(2), w->w, d[0], d[1],
+    O->vgate_bwd(NULL, var_grad(ve), G(2), w->dw, r->out->g, ve->v, r->save[0], IN(2), w->w, d[0], d[1],
                  d[2], d[3], d[4], (int)(ve->n / ((int64_t)d[2] * d[3])));
     if (!tape_pass_grad(r, v))
         O->add(G(0), r->out->g, v->n);

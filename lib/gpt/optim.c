@@ -1,4 +1,4 @@
-/* optim.c -- the step over spans of the parameter block; see optim.h. */
+/* optim.c -- the step over spans of the parameters; see optim.h. */
 #include "gpt/optim.h"
 #include <assert.h>
 #include <math.h>
@@ -35,14 +35,15 @@ static const Stack *stack_of(const Model *m, int i)
     return &m->stack[k];
 }
 
-/* The parameter after the span that begins with i: a change of group, of stack or of frozen ends
- * it. */
+/* The parameter after the span that begins with i: a change of group, of stack, of how they are kept
+ * or of frozen ends it. */
 static int span_end(const Model *m, int adamw, int i)
 {
     const Param *p = &m->param[i];
     const Stack *s = optim_muon(adamw, p) ? stack_of(m, i) : NULL;
     int end = s ? s->first + s->count : m->nparam, k = i + 1;
-    while (k < end && m->param[k].group == p->group && m->param[k].frozen == p->frozen) k++;
+    while (k < end && m->param[k].group == p->group && m->param[k].keep == p->keep &&
+           m->param[k].frozen == p->frozen) k++;
     return k;
 }
 
@@ -51,7 +52,8 @@ static OptimSpan span_from(const Model *m, int adamw, int i)
 {
     const Param *p = &m->param[i], *last = &m->param[span_end(m, adamw, i) - 1];
     OptimSpan s = { .first = i, .count = (int)(last - p) + 1, .group = p->group,
-                    .muon = optim_muon(adamw, p), .frozen = p->frozen, .off = p->off, .n = last->off + last->n - p->off };
+                    .muon = optim_muon(adamw, p), .frozen = p->frozen, .keep = p->keep,
+                    .off = p->off, .n = last->off + last->n - p->off };
     s.n2 = s.muon ? s.count * longer_side(p) : s.n;
     assert(!s.muon || s.n == s.count * p->n);     /* no gaps in a stack */
     return s;
@@ -64,21 +66,29 @@ static int64_t cut(const Model *m, int adamw, OptimSpan *span, int *count)
     *count = 0;
     for (int i = 0; i < m->nparam; ++*count) {
         OptimSpan s = span_from(m, adamw, i);
-        s.off2 = n2;
-        n2 += (s.n2 + 15) / 16 * 16;
+        s.off2 = s.keep == KEEP_HALF ? s.off : n2;
+        if (s.keep != KEEP_HALF) n2 += (s.n2 + 15) / 16 * 16;
         i += s.count;
         if (span) span[*count] = s;
     }
     return n2;
 }
 
-int64_t optim_second(const Optim *o, const Param *p, int64_t *n)
+/* A span's moments: first (k 0), second (1). */
+static Store moments(const Optim *o, const OptimSpan *s, int k)
 {
-    int i = (int)(p - o->m->param), k = 0;
-    while (i >= o->span[k].first + o->span[k].count) k++;
-    const OptimSpan *s = &o->span[k];
-    *n = s->muon ? longer_side(p) : p->n;
-    return s->off2 + (s->muon ? (i - s->first) * *n : p->off - s->off);
+    if (s->keep == KEEP_HALF) return (Store){ .hi = (k ? o->h2 : o->h1) + s->off };
+    return store_real(k ? o->m2 + s->off2 : o->m1 + (s->off - o->m->nhalf));
+}
+
+Store optim_moment(const Optim *o, const Param *p, int k, int64_t *n)
+{
+    int i = (int)(p - o->m->param), at = 0;
+    while (i >= o->span[at].first + o->span[at].count) at++;
+    const OptimSpan *s = &o->span[at];
+    int rows = k && s->muon;                    /* one number per row or column */
+    *n = rows ? longer_side(p) : p->n;
+    return store_at(moments(o, s, k), rows ? (i - s->first) * *n : p->off - s->off);
 }
 
 /* ---- memory */
@@ -104,13 +114,24 @@ static size_t tmp_bytes(const Model *m, int adamw)
 }
 
 static size_t reals(int64_t n) { return size_mul((size_t)n, sizeof(real)); }
+static size_t halves(int64_t n) { return size_mul((size_t)n, sizeof(uint16_t)); }
 
 size_t optim_bytes(const Model *m, const OptimSettings *s)
 {
     int count;
-    size_t n = size_add(reals(m->n), reals(cut(m, s->adamw, NULL, &count)));
+    size_t n = size_add(reals(m->n - m->nhalf), reals(cut(m, s->adamw, NULL, &count)));
+    n = size_add(n, halves(2 * m->nhalf));
     if (s->ema > 0) n = size_add(n, reals(m->n));
     return size_add(n, tmp_bytes(m, s->adamw));
+}
+
+/* The mean moves towards the weights, by 1: it becomes them. */
+static void ema_to(Optim *o, double by)
+{
+    for (Keep k = 0; k < KEEP_COUNT; k++) {
+        int64_t n, at = model_section(o->m, k, &n);
+        if (n) o->m->ops->lerp(o->ema + at, model_weights(o->m, k, &n), by, n);
+    }
 }
 
 Optim *optim_new(Model *m, const OptimSettings *s)
@@ -121,14 +142,18 @@ Optim *optim_new(Model *m, const OptimSettings *s)
     optim_groups(o->group, s, m->cfg.C);
     o->span = xcalloc((size_t)m->nparam, sizeof *o->span);
     o->n2 = cut(m, s->adamw, o->span, &o->nspan);
-    o->m1 = m->ops->alloc(reals(m->n));
+    o->m1 = m->ops->alloc(reals(m->n - m->nhalf));
     o->m2 = m->ops->alloc(reals(o->n2));
+    if (m->nhalf) {
+        o->h1 = m->ops->alloc(halves(m->nhalf));
+        o->h2 = m->ops->alloc(halves(m->nhalf));
+    }
     o->ntmp = tmp_bytes(m, s->adamw);
     o->tmp = o->ntmp ? m->ops->alloc(o->ntmp) : NULL;
     o->ema_decay = s->ema;
     if (s->ema > 0) {
         o->ema = m->ops->alloc(reals(m->n));
-        m->ops->copy(o->ema, m->w, reals(m->n));
+        ema_to(o, 1);
     }
     return o;
 }
@@ -137,8 +162,10 @@ void optim_free(Optim *o)
 {
     if (!o) return;
     const Ops *ops = o->m->ops;
-    ops->free(o->m1, reals(o->m->n));
+    ops->free(o->m1, reals(o->m->n - o->m->nhalf));
     ops->free(o->m2, reals(o->n2));
+    if (o->h1) ops->free(o->h1, halves(o->m->nhalf));
+    if (o->h2) ops->free(o->h2, halves(o->m->nhalf));
     if (o->tmp) ops->free(o->tmp, o->ntmp);
     if (o->ema) ops->free(o->ema, reals(o->m->n));
     free(o->span);
@@ -149,26 +176,28 @@ void optim_free(Optim *o)
 
 static void adamw(Optim *o, const OptimSpan *s, double lr_mult)
 {
-    Model *m = o->m;
+    const Model *m = o->m;
+    const Var *x = &m->param[s->first].var;
     const OptimGroup *g = &o->group[s->group];
     double t = (double)o->t, c1 = 1 - pow(g->beta1, t), c2 = 1 - pow(g->beta2, t);
-    m->ops->adamw(m->w + s->off, m->g + s->off, o->m1 + s->off, o->m2 + s->off2, s->n,
+    m->ops->adamw(var_weights(x), var_grad(x), moments(o, s, 0), moments(o, s, 1), s->n,
                   g->lr * lr_mult, g->beta1, g->beta2, g->eps, g->wd, c1, c2);
 }
 
 static void muon(Optim *o, const OptimSpan *s, double lr_mult, double momentum, double wd)
 {
-    Model *m = o->m;
+    const Model *m = o->m;
     const OptimGroup *g = &o->group[PG_MATRIX];
     const Param *k = &m->param[s->first];
+    real *m1 = moments(o, s, 0).w, *m2 = moments(o, s, 1).w;
     int64_t size = k->n, side = s->n2 / s->count;
     double lr = g->lr * lr_mult * sqrt(fmax(1, (double)k->rows / k->cols));
     int part = part_of(m->ops, s->count, k->rows, k->cols);
     for (int i = 0; i < s->count; i += part) {
         int n = s->count - i < part ? s->count - i : part;
-        int64_t at = s->off + i * size;
-        m->ops->muon(m->w + at, m->g + at, o->m1 + at, o->m2 + s->off2 + i * side, o->tmp, n,
-                     k->rows, k->cols, momentum, g->beta2, lr, wd);
+        int64_t at = i * size;
+        m->ops->muon(store_at(var_weights(&k->var), at), k->var.dw + at, m1 + at, m2 + i * side,
+                     o->tmp, n, k->rows, k->cols, momentum, g->beta2, lr, wd);
     }
 }
 
@@ -188,15 +217,24 @@ void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
         if (s->muon) muon(o, s, lr_mult, momentum, muon_wd);
         else adamw(o, s, lr_mult);
     }
-    if (o->ema) o->m->ops->lerp(o->ema, o->m->w, 1 - ema_decay(o), o->m->n);
-    model_refresh(o->m);
+    if (o->ema) ema_to(o, 1 - ema_decay(o));
 }
 
-static double norm(const Model *m, const real *x)
+typedef Store SectionOf(const Model *m, Keep k, int64_t *n);
+static void squares(const Model *m, SectionOf *of, double *out)
+{
+    for (Keep k = 0; k < KEEP_COUNT; k++) {
+        int64_t n;
+        Store x = of(m, k, &n);
+        if (n) m->ops->sumsq(out, x, n);
+    }
+}
+
+static double norm(const Model *m, SectionOf *of)
 {
     double sum;
     m->ops->zero(m->sum, sizeof sum);
-    m->ops->sumsq(m->sum, x, m->n);
+    squares(m, of, m->sum);
     m->ops->get(&sum, m->sum, sizeof sum);
     return sqrt(sum);
 }
@@ -206,5 +244,15 @@ double clip_factor(double norm, double most)
     return fmin(1, most / (norm + 1e-6));
 }
 
-double grad_norm(const Model *m) { return norm(m, m->g); }
-double weight_norm(const Model *m) { return norm(m, m->w); }
+void grad_squares(const Model *m, double *out) { squares(m, model_grads, out); }
+double grad_norm(const Model *m) { return norm(m, model_grads); }
+double weight_norm(const Model *m) { return norm(m, model_weights); }
+
+void grad_scale(Model *m, double by)
+{
+    for (Keep k = 0; k < KEEP_COUNT; k++) {
+        int64_t n;
+        Store g = model_grads(m, k, &n);
+        if (n) m->ops->scale(g, by, n);
+    }
+}

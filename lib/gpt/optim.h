@@ -4,8 +4,10 @@
  * al. 2025, arXiv 2505.16932), variance reduction (NorMuon) and cautious weight decay on every
  * matrix of the blocks; AdamW (Loshchilov, Hutter 2019) on the rest. The exact step is nanochat's.
  *
- * The parameter block is cut into spans: a stack of equal matrices, or a run of neighbours of one
- * AdamW group. Padding inside a run is zero, has no gradient, and stays zero. */
+ * The parameters are cut into spans: a stack of equal matrices, or a run of neighbours of one
+ * AdamW group that are kept alike. Padding inside a run is zero, has no gradient, and stays zero.
+ * Moments are reals, those of KEEP_HALF parameters bfloat16s, rounded to the nearest each step, as
+ * in the original. */
 #ifndef GPT_OPTIM_H
 #define GPT_OPTIM_H
 #include "gpt/model.h"
@@ -29,8 +31,10 @@ typedef struct OptimSpan {
     ParamGroup group;
     int muon;                       /* else AdamW */
     int frozen;                     /* left alone; its moments stay 0 */
-    int64_t off, n;                 /* in the parameter block, and in m1 */
-    int64_t off2, n2;               /* in m2: AdamW n2 = n; Muon n2 = count max(rows, cols) */
+    Keep keep;
+    int64_t off, n;                 /* in the parameters' numbering */
+    int64_t off2, n2;               /* in m2: AdamW n2 = n; Muon n2 = count max(rows, cols);
+                                       KEEP_HALF: in h2, off2 = off */
 } OptimSpan;
 
 typedef struct Optim {
@@ -38,9 +42,11 @@ typedef struct Optim {
     OptimGroup group[PG_COUNT];
     int adamw;                      /* nothing goes by Muon */
     OptimSpan *span; int nspan;
-    real *m1, *m2;                  /* device: m1 [m->n] first moments, Muon's momentum among them;
-                                       m2 [n2] second moments, per row or column for a matrix */
+    real *m1, *m2;                  /* device: m1 [m->n - m->nhalf] first moments, Muon's momentum
+                                       among them; m2 [n2] second ones, per row or column for a
+                                       matrix */
     int64_t n2;
+    uint16_t *h1, *h2;              /* [m->nhalf] both, of KEEP_HALF parameters */
     real *ema; double ema_decay;    /* [m->n] running mean of the weights, from optim_new() on; or
                                        NULL */
     void *tmp; size_t ntmp;
@@ -50,15 +56,17 @@ typedef struct Optim {
 Optim *optim_new(Model *m, const OptimSettings *s);     /* moments zero; m must be for training */
 void optim_free(Optim *o);
 void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C); /* the table of groups */
-/* Where p's second moments lie in m2, and how many there are. */
-int64_t optim_second(const Optim *o, const Param *p, int64_t *n);
-/* One step from m->g, learning rates times lr_mult; Muon's momentum and weight decay as given.
- * Refreshes the compute copies. m->g is spent. */
+/* p's first (k 0) or second (1) moments, and how many there are. */
+Store optim_moment(const Optim *o, const Param *p, int k, int64_t *n);
+/* One step from m's gradients, learning rates times lr_mult; Muon's momentum and weight decay as
+ * given. The gradients are spent. */
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd);
 /* Does Muon train p? */
 static inline int optim_muon(int adamw, const Param *p) { return !adamw && p->group == PG_MATRIX; }
 /* min(1, most / (norm + 1e-6)): what a gradient is multiplied by to be no longer than most. */
 double clip_factor(double norm, double most);
+void grad_scale(Model *m, double by);   /* all gradients, by that */
+void grad_squares(const Model *m, double *out);     /* *out, on the device, += their sum */
 double grad_norm(const Model *m);   /* sqrt of the sum of squares of all gradients; waits */
 double weight_norm(const Model *m); /* the same of the parameters */
 size_t optim_bytes(const Model *m, const OptimSettings *s); /* what optim_new() takes there */

@@ -8,15 +8,18 @@
 
 #define CHUNK (1 << 16)             /* reals converted at a time */
 
+/* What was declared, in order: bytes up to its end, and its numbers' type: a Narrow; -1: as reals
+ * are. */
+typedef struct Declared { uint64_t end; int narrow; size_t width; } Declared;
+
 struct StWriter {
     Buf meta, tensors, head;
+    Declared *tensor; int n, now;   /* now: the one whose data is written */
     uint64_t data, written;         /* bytes of data declared, and written */
     Out *out;
     int fd, err;                    /* out NULL: to fd; err: the first failure */
     bool begun;
-    const char *dtype;
-    size_t width;                   /* bytes of a number */
-    int narrow;                     /* a Narrow; -1: as reals are */
+    int narrow;                     /* of what is added */
     unsigned char *chunk;
 };
 
@@ -24,17 +27,18 @@ StWriter *stw_new(void)
 {
     StWriter *w = xcalloc(1, sizeof *w);
     w->fd = w->narrow = -1;
-    w->dtype = sizeof(real) == 8 ? "F64" : "F32";
-    w->width = sizeof(real);
     return w;
+}
+
+static const char *dtype(int narrow)
+{
+    static const char *const name[] = { "F32", "F16", "BF16" };
+    return narrow >= 0 ? name[narrow] : sizeof(real) == 8 ? "F64" : "F32";
 }
 
 void stw_narrow(StWriter *w, Narrow type)
 {
-    static const char *const name[] = { "F32", "F16", "BF16" };
-    assert(!w->tensors.n && type <= NARROW_BF16);
-    w->dtype = name[type];
-    w->width = narrow_bytes(type, 1);
+    assert(!w->begun && type <= NARROW_BF16);
     w->narrow = (int)type;
 }
 
@@ -50,15 +54,19 @@ void stw_meta(StWriter *w, const char *key, const char *value)
 void stw_add(StWriter *w, const char *name, int ndim, const int64_t *dim)
 {
     assert(!w->begun);
-    uint64_t bytes = w->width, begin = w->data;
+    Declared d = { .narrow = w->narrow,
+                   .width = w->narrow >= 0 ? narrow_bytes((Narrow)w->narrow, 1) : sizeof(real) };
+    uint64_t bytes = d.width, begin = w->data;
     if (w->tensors.n) buf_char(&w->tensors, ',');
     json_str(&w->tensors, name, strlen(name));
-    buf_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", w->dtype);
+    buf_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", dtype(d.narrow));
     for (int i = 0; i < ndim; i++) {
         buf_printf(&w->tensors, "%s%lld", i ? "," : "", (long long)dim[i]);
         bytes = size_mul(bytes, (size_t)dim[i]);
     }
-    w->data = size_add(w->data, bytes);
+    d.end = w->data = size_add(w->data, bytes);
+    if (w->n % 64 == 0) w->tensor = xreallocarray(w->tensor, (size_t)w->n + 64, sizeof d);
+    w->tensor[w->n++] = d;
     buf_printf(&w->tensors, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
                (unsigned long long)w->data);
 }
@@ -122,13 +130,17 @@ static void put_le(unsigned char *p, real x)
 
 void stw_data(StWriter *w, const real *x, int64_t n)
 {
-    w->written += (uint64_t)n * w->width;
-    assert(w->written <= w->data);
     while (n > 0) {
+        while (w->now < w->n && w->tensor[w->now].end == w->written) w->now++;
+        assert(w->now < w->n);
+        const Declared *d = &w->tensor[w->now];
+        uint64_t left = (d->end - w->written) / d->width;
         size_t k = n < CHUNK ? (size_t)n : CHUNK;
-        if (w->narrow >= 0) narrow_put((Narrow)w->narrow, w->chunk, x, (int64_t)k);
+        if (k > left) k = (size_t)left;
+        if (d->narrow >= 0) narrow_put((Narrow)d->narrow, w->chunk, x, (int64_t)k);
         else for (size_t i = 0; i < k; i++) put_le(w->chunk + i * sizeof *x, x[i]);
-        put(w, w->chunk, k * w->width);
+        put(w, w->chunk, k * d->width);
+        w->written += k * d->width;
         x += k; n -= (int64_t)k;
     }
 }
@@ -137,6 +149,7 @@ void stw_discard(StWriter *w)
 {
     buf_free(&w->meta); buf_free(&w->tensors); buf_free(&w->head);
     free(w->chunk);
+    free(w->tensor);
     free(w);
 }
 

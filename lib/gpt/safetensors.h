@@ -33,9 +33,9 @@ void st_close(StFile *f);
 
 typedef struct StWriter StWriter;
 /* Declare all tensors first, then write their data in that order: bounded memory. F32 (F64 when
- * real is double) if nothing else is asked for. out or fd stays the caller's to close. */
+ * real is double) if nothing else was asked for before a tensor is added. out or fd stays the caller's to close. */
 StWriter *stw_new(void);
-void stw_narrow(StWriter *w, Narrow type);              /* F32, F16 or BF16; before stw_add() */
+void stw_narrow(StWriter *w, Narrow type);              /* F32, F16 or BF16, of what is added then */
 void stw_meta(StWriter *w, const char *key, const char *value);
 void stw_add(StWriter *w, const char *name, int ndim, const int64_t *dim);
 uint64_t stw_size(StWriter *w);                         /* of the whole file; add nothing after */

@@ -161,7 +161,7 @@ Var *tape_run(Tape *t, Rec *r, int uses)
 
 Act *tape_grad_to(Tape *t, Var *x, int *beta)
 {
-    assert(!x->w);
+    assert(!x->param);
     *beta = x->g != NULL;
     if (!x->g)
         x->g = take(t, x->n);
@@ -179,7 +179,7 @@ Act *tape_grad(Tape *t, Var *x)
 
 int tape_pass_grad(Rec *r, Var *x)
 {
-    assert(!x->w && x->n == r->out->n);
+    assert(!x->param && x->n == r->out->n);
     if (x->g)
         return 0;
     x->g = r->out->g;
@@ -192,7 +192,7 @@ static int learns(const Rec *r)
 {
     for (int i = 0; i < 4; i++) {
         const Var *x = r->in[i];
-        if (x && !x->rec && (x->dw || !x->w))
+        if (x && !x->rec && (var_learns(x) || !x->param))
             return 1;
     }
     return 0;

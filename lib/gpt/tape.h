@@ -26,8 +26,11 @@ typedef struct LowRank { struct Var *a, *b; int r; double scale; } LowRank;
 
 typedef struct Var {
     Act *v, *g;                 /* value [n], NULL while dropped; gradient, made on first use */
-    real *w, *dw;               /* a parameter has these instead of g: master and its gradient
-                                   (dw NULL: frozen, or no training) */
+    real *w;                    /* a parameter kept as reals: those; else NULL, and v is what is kept */
+    uint16_t *lo;               /* of one in two halves: the lower ones (ops.h, Store) */
+    real *dw;                   /* a parameter's gradient instead of g, or, of one kept as Acts, */
+    uint16_t *dh;               /* as bfloat16s; both NULL: frozen, or no training */
+    int param;                  /* it is a parameter */
     int64_t n;
     int rec;                    /* 1 + index of the record that makes it; 0: nothing does */
     int need;                   /* some bwd reads the value */
@@ -60,6 +63,19 @@ struct Tape {
     int64_t serial;                     /* no two tapes of a process have the same */
     void (*on_grad)(void *arg, Var *x); void *on_grad_arg;  /* tests: x->g is complete */
 };
+
+/* What a parameter is kept as, and its gradient. */
+static inline Store var_weights(const Var *x)
+{
+    Store s = { x->w, x->w ? NULL : (uint16_t *)(void *)x->v, x->lo };
+    return s;
+}
+static inline Store var_grad(const Var *x)
+{
+    Store s = { x->dw, x->dh, NULL };
+    return s;
+}
+static inline int var_learns(const Var *x) { return x->dw || x->dh; }
 
 void tape_init(Tape *t, const Ops *ops);
 void *tape_mem(Tape *t, size_t bytes);  /* device memory with the life of a step; not zeroed */

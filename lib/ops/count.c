@@ -155,10 +155,18 @@ static void n_embed(Act *y, const Act *w, const int *idx, int N, int C)
     (void)y; (void)w; (void)idx;
     moved(2 * (double)N * C, 4.0 * N);
 }
-static void n_embed_bwd(real *dw, const Act *dy, const int *idx, int N, int C, int V)
+/* bytes of one of s's numbers */
+static double wide(Store s) { return s.w ? REAL : s.lo ? 4 : s.hi ? 2 : 0; }
+static void n_store(Store to, const real *h, int64_t n) { (void)h; moved(0, wide(to) * (double)n); }
+static void n_load(real *h, Store from, int64_t n)
+{
+    if (n) memset(h, 0, (size_t)n * sizeof *h);
+    moved(0, wide(from) * (double)n);
+}
+static void n_embed_bwd(Store dw, const Act *dy, const int *idx, int N, int C, int V)
 {
     (void)dy; (void)idx; (void)V;
-    if (dw) moved((double)N * C, 2. * REAL * N * C + 4.0 * N);
+    if (store_some(dw)) moved((double)N * C, 2. * wide(dw) * N * C + 4.0 * N);
 }
 static void n_rmsnorm(Act *y, real *rstd, const Act *x, int N, int C, real eps)
 {
@@ -210,13 +218,13 @@ static void n_vgate(Act *y, const Act *v, const Act *ve, const int *idx, const A
     (void)y; (void)v; (void)ve; (void)idx; (void)h; (void)w; (void)C;
     moved(3 * mul3(N, K, D) + (double)N * G, 4.0 * N);
 }
-static void n_vgate_bwd(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+static void n_vgate_bwd(Act *dv, Store dve, Act *dh, real *dw, const Act *dy, const Act *ve,
                         const int *idx, const Act *h, const real *w, int N, int C, int K, int D,
                         int G, int V)
 {
     (void)dh; (void)dw; (void)dy; (void)ve; (void)idx; (void)h; (void)w; (void)C; (void)V;
     moved((2 + 2 * !!dv) * mul3(N, K, D) + 3 * (double)N * G,
-          2. * REAL * !!dve * mul3(N, K, D) + 4.0 * N);
+          2. * wide(dve) * mul3(N, K, D) + 4.0 * N);
 }
 static void n_rope(Act *y, real *rstd, const Act *x, const real *tab, const int *pos,
                    const int *doc, int B, int T, int H, int D, int sign, real scale, real eps)
@@ -375,16 +383,15 @@ static void n_logits(real *l, const Act *z, int N, int V, int Vp, real cap)
     (void)l; (void)z; (void)Vp; (void)cap;
     moved((double)N * V, REAL * (double)N * V);
 }
-static void n_adamw(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
-                    double b2, double eps, double wd, double c1, double c2)
+static void n_adamw(Store p, Store g, Store m, Store v, int64_t n, double lr, double b1, double b2,
+                    double eps, double wd, double c1, double c2)
 {
-    (void)p; (void)g; (void)m; (void)v; (void)lr; (void)b1; (void)b2; (void)eps; (void)wd;
-    (void)c1; (void)c2;
-    moved(0, 7. * REAL * (double)n);
+    (void)lr; (void)b1; (void)b2; (void)eps; (void)wd; (void)c1; (void)c2;
+    moved(0, (2 * (wide(p) + wide(m) + wide(v)) + wide(g)) * (double)n);
 }
 static size_t n_muon_tmp(int count, int R, int K) { return ops_cpu(0)->muon_tmp(count, R, K); }
 /* five steps of X X^T (n x n from n x m), A A and B X */
-static void n_muon(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K,
+static void n_muon(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K,
                    double mu, double beta2, double lr, double wd)
 {
     (void)p; (void)g; (void)m; (void)s; (void)tmp; (void)mu; (void)beta2; (void)lr; (void)wd;
@@ -392,25 +399,30 @@ static void n_muon(real *p, real *g, real *m, real *s, void *tmp, int count, int
     c->flops_opt += count * 5 * (4 * a * a * b + 2 * a * a * a);
     moved(0, REAL * count * (7 * a * b + 5 * (4 * a * b + 5 * a * a)));
 }
-static void n_sumsq(double *out, const real *x, int64_t n)
+static void n_sumsq(double *out, Store x, int64_t n)
 {
-    (void)out; (void)x;
-    moved(0, REAL * (double)n + 8);
+    (void)out;
+    moved(0, wide(x) * (double)n + 8);
 }
 static void n_sum(double *out, const real *x, int64_t n)
 {
     (void)out; (void)x;
     moved(0, REAL * (double)n + 8);
 }
-static void n_scale(real *x, double s, int64_t n)
+static void n_scale(Store x, double s, int64_t n)
 {
-    (void)x; (void)s;
-    moved(0, 2. * REAL * (double)n);
+    (void)s;
+    moved(0, 2 * wide(x) * (double)n);
 }
-static void n_lerp(real *y, const real *x, double a, int64_t n)
+static void n_lerp(real *y, Store x, double a, int64_t n)
 {
-    (void)y; (void)x; (void)a;
-    moved(0, 3. * REAL * (double)n);
+    (void)y; (void)a;
+    moved(0, (2. * REAL + wide(x)) * (double)n);
+}
+static void n_exchange(Store p, real *x, int64_t n)
+{
+    (void)x;
+    moved(0, 2 * (REAL + wide(p)) * (double)n);
 }
 
 static Ops table = {
@@ -427,7 +439,7 @@ static Ops table = {
     .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,
     .relu2 = n_relu2, .relu2_bwd = n_relu2_bwd, .add = n_add, .xent = n_xent, .logits = n_logits,
     .adamw = n_adamw, .muon_tmp = n_muon_tmp, .muon = n_muon, .sumsq = n_sumsq, .scale = n_scale,
-    .lerp = n_lerp, .sum = n_sum,
+    .lerp = n_lerp, .sum = n_sum, .exchange = n_exchange, .store = n_store, .load = n_load,
 };
 
 const Ops *ops_count(OpsCount *count, const char *dtype)

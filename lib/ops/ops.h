@@ -7,6 +7,8 @@
  *   Act    activations, their gradients, and the weights' compute copies: ops->act_size bytes each;
  *          opaque here, a number inside a back-end. With --dtype fp32 an Act is a real, with bf16 a
  *          bfloat16; sums and what is derived from them are computed as reals either way.
+ * What the optimizer works on, parameters, their gradients and moments, is a Store: reals, bfloat16s
+ * or both.
  *
  * Names in capitals are shapes: B rows, T positions, N = B*T, C channels, O outputs, V vocabulary
  * (Vp: padded), H query heads, K key/value heads, D head size. Output arguments come first.
@@ -40,6 +42,28 @@ typedef OPS_ACT Act; /* a back-end says what it computes in, before including th
 typedef struct Act Act;
 #endif
 
+/* n numbers of a parameter, a gradient or a moment, one of:
+ *   w        reals
+ *   hi       bfloat16s, rounded to the nearest, ties to even, when they are written
+ *   hi, lo   reals in two halves: as an integer, a real is (hi << 16) + (int16) lo. hi is the real
+ *            rounded to the nearest bfloat16 (ties away from 0): with a bfloat16 Act, its compute copy.
+ * Read, all are reals. */
+typedef struct Store { real *w; uint16_t *hi, *lo; } Store;
+
+static inline Store store_real(real *w)
+{
+    Store s = { w, NULL, NULL };
+    return s;
+}
+static inline Store store_at(Store s, int64_t i)        /* from element i on */
+{
+    if (s.w) s.w += i;
+    if (s.hi) s.hi += i;
+    if (s.lo) s.lo += i;
+    return s;
+}
+static inline int store_some(Store s) { return s.w || s.hi; }   /* else it is not there */
+
 typedef struct Ops {
     const char *name, *dtype;           /* "cpu avx2", "fp32" */
     size_t act_size;                    /* bytes of one Act */
@@ -54,6 +78,8 @@ typedef struct Ops {
     void (*sync)(void);
     void (*cast)(Act *y, const real *x, int64_t n);                 /* y = x */
     void (*uncast)(real *y, const Act *x, int64_t n);
+    void (*store)(Store to, const real *host, int64_t n);           /* put and get of a Store */
+    void (*load)(real *host, Store from, int64_t n);
 
     /* ---- linear maps, W [O,C] row-major: y[N,O] = x[N,C] W^T; beta 1 adds to y, 0 replaces it;
      * dx = beta dx + dy W, dw += dy^T x */
@@ -66,9 +92,10 @@ typedef struct Ops {
     void (*linear8_bwd)(Act *dx, real *dw, const Act *dy, const Act *x, const Act *w, int N, int C,
                         int O, int beta);
 
-    /* ---- embedding: y[n] = w[idx[n]], w [V,C]. Backward in a fixed order. idx in range. */
+    /* ---- embedding: y[n] = w[idx[n]], w [V,C]. idx in range. Backward: the rows of a token are added to
+     * dw's as reals, in order, and what is stored is rounded once. */
     void (*embed)(Act *y, const Act *w, const int *idx, int N, int C);
-    void (*embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V);
+    void (*embed_bwd)(Store dw, const Act *dy, const int *idx, int N, int C, int V);
 
     /* ---- y = x * rstd, rstd[N] = 1/sqrt(mean(x^2) + eps). The backward needs y, not x. */
     void (*rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps);
@@ -101,7 +128,7 @@ typedef struct Ops {
      * v, y [N,K,D], ve [V,K,D], h [N,C], w [K,G] */
     void (*vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,
                   int N, int C, int K, int D, int G);
-    void (*vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+    void (*vgate_bwd)(Act *dv, Store dve, Act *dh, real *dw, const Act *dy, const Act *ve,
                       const int *idx, const Act *h, const real *w, int N, int C, int K, int D,
                       int G, int V);
 
@@ -183,21 +210,24 @@ typedef struct Ops {
                  real scale);
     void (*logits)(real *l, const Act *z, int N, int V, int Vp, real cap);      /* l [N,V] */
 
-    /* ---- optimizer. All arrays real, n elements. c1 = 1 - b1^t, c2 = 1 - b2^t.
+    /* ---- optimizer. Arrays of n elements, arithmetic in reals. c1 = 1 - b1^t, c2 = 1 - b2^t.
      * adamw: p *= 1 - lr wd; m += (1-b1)(g-m); v += (1-b2)(g^2-v);
-     *        p -= lr/c1 * m / (sqrt(v/c2) + eps) */
-    void (*adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
-                  double b2, double eps, double wd, double c1, double c2);
+     *        p -= lr/c1 * m / (sqrt(v/c2) + eps), with m and v as they are before they are stored */
+    void (*adamw)(Store p, Store g, Store m, Store v, int64_t n, double lr, double b1, double b2,
+                  double eps, double wd, double c1, double c2);
     /* Muon step on a stack of `count` matrices [R,K] (definition: nanochat's; see optim.h).
      * m [count,R,K] momentum; s [count, R >= K ? R : K] second moments; g is used as scratch;
      * tmp: muon_tmp bytes. lr as it is: the caller has multiplied it by sqrt(max(1, R/K)). */
     size_t (*muon_tmp)(int count, int R, int K);
-    void (*muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+    void (*muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                  double beta2, double lr, double wd);
-    void (*sumsq)(double *out, const real *x, int64_t n);   /* *out += sum of x^2; on the device */
-    void (*sum)(double *out, const real *x, int64_t n);     /* *out += sum of x, likewise */
-    void (*scale)(real *x, double s, int64_t n);
-    void (*lerp)(real *y, const real *x, double a, int64_t n);      /* y += a (x - y) */
+    void (*sumsq)(double *out, Store x, int64_t n); /* *out += sum of x^2; on the device */
+    void (*sum)(double *out, const real *x, int64_t n);             /* *out += sum of x, likewise */
+    void (*scale)(Store x, double s, int64_t n);
+    void (*lerp)(real *y, Store x, double a, int64_t n);            /* y += a (x - y) */
+    /* Each becomes the other. Where p is bfloat16s, x keeps the lower half of its number meanwhile:
+     * done twice, all is as it was. */
+    void (*exchange)(Store p, real *x, int64_t n);
 
     /* ---- graphs; NULL in a back-end without them. Operations between begin and end are noted down,
      * not done: no alloc, free, put or get, and nothing whose shapes were not seen before. end gives

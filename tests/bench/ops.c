@@ -62,7 +62,7 @@ CASE(lin_dw, o->linear_dw(m->y, A(m->x), A(m->z), N, C, F))
 CASE(lin_head_dx, o->linear_dx(A(m->y), A(m->x), A(m->z), CHUNK, C, V, 1))
 CASE(lin_head_dw, o->linear_dw(m->y, A(m->x), A(m->z), CHUNK, C, V))
 CASE(emb, o->embed(A(m->y), A(m->x), m->i, N, C))
-CASE(emb_bwd, o->embed_bwd(m->y, A(m->x), m->i, N, C, V))
+CASE(emb_bwd, o->embed_bwd(store_real(m->y), A(m->x), m->i, N, C, V))
 CASE(rms, o->rmsnorm(A(m->y), m->z, A(m->x), N, C, (real)1e-6))
 CASE(rms_bwd, o->rmsnorm_bwd(A(m->y), A(m->x), A(m->g), m->z, N, C))
 CASE(smear, o->smear(A(m->y), A(m->x), NULL, NULL, NULL, m->z, m->z, B, M, C, 24))
@@ -72,7 +72,7 @@ CASE(mix, o->mix(A(m->y), A(m->x), m->g, A(m->z), m->g, 1, (int64_t)N * C))
 CASE(mix_bwd, o->mix_bwd(A(m->y), m->g, A(m->z), m->g, A(m->x), A(m->x), m->z, A(m->x), m->z, 1,
                          (int64_t)N *C))
 CASE(vgate, o->vgate(A(m->y), A(m->x), A(m->z), m->i, A(m->x), m->g, N, C, H, HD, 12))
-CASE(vgate_bwd, o->vgate_bwd(A(m->y), m->z, A(m->y), m->g, A(m->x), A(m->x), m->i, A(m->x), m->x, N,
+CASE(vgate_bwd, o->vgate_bwd(A(m->y), store_real(m->z), A(m->y), m->g, A(m->x), A(m->x), m->i, A(m->x), m->x, N,
                              C, H, HD, 12, V))
 CASE(rope, o->rope(A(m->y), m->g, A(m->x), m->z, NULL, NULL, B, M, H, HD, 1, (real)1.2,
                    (real)1e-6))
@@ -91,13 +91,17 @@ CASE(add, o->add(A(m->y), A(m->x), (int64_t)N * C))
 CASE(xent, o->xent(m->g, A(m->y), m->i, NULL, CHUNK, V, V, 15, (real)1e-3))
 CASE(xent_eval, o->xent(m->g, A(m->x), m->i, NULL, CHUNK, V, V, 15, 0))
 CASE(logits, o->logits(m->y, A(m->x), CHUNK, V, V, 15))
-CASE(adamw, o->adamw(m->y, m->x, m->z, m->g, BIG, 1e-3, .8, .95, 1e-10, .01, .2, .05))
-CASE(muon_sq, o->muon(m->y, m->x, m->z, m->g, m->g + (1 << 20), 4, C, C, .95, .9, .02, .1))
-CASE(muon_fc, o->muon(m->y, m->x, m->z, m->g, m->g + (1 << 20), 2, F, C, .95, .9, .02, .1))
-CASE(muon_proj, o->muon(m->y, m->x, m->z, m->g, m->g + (1 << 20), 2, C, F, .95, .9, .02, .1))
-CASE(muon_gate, o->muon(m->y, m->x, m->z, m->g, m->g + (1 << 20), 6, H, 12, .95, .9, .02, .1))
-CASE(sumsq, o->sumsq((double *)(void *)m->g, m->x, BIG))
-CASE(scale, o->scale(m->x, 1, BIG))
+CASE(adamw, o->adamw(store_real(m->y), store_real(m->x), store_real(m->z), store_real(m->g), BIG,
+                     1e-3, .8, .95, 1e-10, .01, .2, .05))
+#define H(p) ((Store){ .hi = (uint16_t *)(void *)(p) })
+CASE(adamw_half, o->adamw(H(m->y), H(m->x), H(m->z), H(m->g), BIG, 1e-3, .8, .95, 1e-10, .01, .2,
+                          .05))
+CASE(muon_sq, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 4, C, C, .95, .9, .02, .1))
+CASE(muon_fc, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 2, F, C, .95, .9, .02, .1))
+CASE(muon_proj, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 2, C, F, .95, .9, .02, .1))
+CASE(muon_gate, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 6, H, 12, .95, .9, .02, .1))
+CASE(sumsq, o->sumsq((double *)(void *)m->g, store_real(m->x), BIG))
+CASE(scale, o->scale(store_real(m->x), 1, BIG))
 CASE(zero, o->zero(m->y, (size_t)BIG * sizeof(real)))
 
 /* of a shape the capitals stand for their numbers: Q CHUNK, D HD, A BIG */
@@ -123,7 +127,7 @@ static const struct { const char *name, *shape; void (*run)(const Ops *, Mem *);
     { "muon", "2 of F C", muon_fc },
     { "muon", "2 of C F", muon_proj },
     { "muon", "6 of H 12", muon_gate },
-    { "adamw", "A", adamw },
+    { "adamw", "A", adamw }, { "adamw_half", "A", adamw_half },
     { "sumsq", "A", sumsq },
     { "scale", "A", scale },
     { "zero", "A", zero },

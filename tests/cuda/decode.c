@@ -35,7 +35,6 @@ static void set_weights(Model *m, uint32_t seed)
         model_set(m, p, x);
         free(x);
     }
-    model_refresh(m);
 }
 typedef struct Said { real *l; int n; } Said;   /* [n][V] logits, one after the other */
 static void feed(Said *s, Cache *c, Tape *t, const int *ids, int n)

@@ -69,7 +69,7 @@ static Run run(const Ops *o, const Case *c, int between)
             memset(y, 0, sizeof y);
             memset(doc, 0, sizeof doc);
         }
-        o->sumsq(u.sum + SUM_SQUARES, m->g, m->n);
+        grad_squares(m, u.sum + SUM_SQUARES);
         o->get(r.sum[i], u.sum, sizeof r.sum[i]);
         optim_step(opt, 1, 0.9, 0.1);
         r.waits = cuemu_waits() - before;           /* of the last step, which is a usual one */
@@ -80,8 +80,8 @@ static Run run(const Ops *o, const Case *c, int between)
         }
     }
     r.bytes = (size_t)m->n * sizeof *r.w;
-    r.w = xreallocarray(NULL, (size_t)m->n, sizeof *r.w);
-    o->get(r.w, m->w, r.bytes);
+    r.w = xcalloc((size_t)m->n, sizeof *r.w);
+    for (int i = 0; i < m->nparam; i++) model_get(m, &m->param[i], r.w + m->param[i].off);
     micro_free(&u);
     tape_free(&t);
     optim_free(opt);

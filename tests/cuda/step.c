@@ -78,7 +78,6 @@ static void wake(Model *m)
         model_set(m, p, x);
         free(x);
     }
-    model_refresh(m);
 }
 static Run run(const Ops *o, Config c, int adamw, int steps)
 {
@@ -101,7 +100,8 @@ static Run run(const Ops *o, Config c, int adamw, int steps)
     r.loss[steps] = loss_of(m, &t, 0, 0);
     r.n = m->n;
     r.w = xreallocarray(NULL, (size_t)m->n, sizeof *r.w);
-    o->get(r.w, m->w, (size_t)m->n * sizeof *r.w);
+    memset(r.w, 0, (size_t)m->n * sizeof *r.w);
+    for (int i = 0; i < m->nparam; i++) model_get(m, &m->param[i], r.w + m->param[i].off);
     tape_free(&t);
     optim_free(opt);
     model_free(m);

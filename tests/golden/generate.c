@@ -37,7 +37,6 @@ static void load(Case *c, const StFile *f, const char *id)
     model_get(c->m, head, x);
     for (int64_t i = 0; i < head->n; i++) x[i] *= 4;
     model_set(c->m, head, x);
-    model_refresh(c->m);
     free(x);
 
     int64_t n, k;

@@ -110,12 +110,12 @@ static void check_logits(const StFile *f, const char *key, Model *m, Tape *t, Va
     free(want), free(got);
 }
 
-static void check_grad(const StFile *f, const char *prefix, Model *m, const Param *p)
+static void check_grad(const StFile *f, const char *prefix, const Param *p)
 {
     char *key = xasprintf("%sgrad.%s", prefix, p->name);
     int64_t n;
     real *want = tensor(f, key, &n), *got = xreallocarray(NULL, (size_t)p->n, sizeof *got);
-    ops->get(got, m->g + p->off, (size_t)p->n * sizeof *got);
+    ops->load(got, var_grad(&p->var), p->n);
     double d = 0, w = 0, tol = strstr(key, "mlp.gate.") && strstr(file, "c_moe_top1.") ? 1e-3 : 1e-4;
     for (int64_t i = 0; i < p->n; i++) {
         d += pow((double)got[i] - (double)want[i], 2);
@@ -179,7 +179,7 @@ static void check_batch(const StFile *f, const char *prefix, Model *m, Tape *t)
            sum / b.valid - (double)want[0]);
         free(want);
         if (t->on) tape_backward(t);
-        for (int i = 0; grads && i < m->nparam; i++) check_grad(f, prefix, m, &m->param[i]);
+        for (int i = 0; grads && i < m->nparam; i++) check_grad(f, prefix, &m->param[i]);
         if (t->on) check_aux(f, prefix, m);
     }
     ops->free(dloss, (size_t)b.N * sizeof *dloss);

@@ -40,8 +40,9 @@ static void adamw_tensor(const StFile *f, const Json *k, int id, int i)
     real *m = xcalloc((size_t)n, sizeof *m), *v = xcalloc((size_t)n, sizeof *v);
     for (int s = 1; s <= 8; s++) {
         real *g = part(f, NULL, "%d.g%d.%d", id, i, s), *want = part(f, NULL, "%d.p%d.%d", id, i, s);
-        ops->adamw(p, g, m, v, n, num(k, "lr0") * (1 - (s - 1) / 16.0), b1, b2, num(k, "eps"),
-                   num(k, "weight_decay"), 1 - pow(b1, s), 1 - pow(b2, s));
+        ops->adamw(store_real(p), store_real(g), store_real(m), store_real(v), n,
+                   num(k, "lr0") * (1 - (s - 1) / 16.0), b1, b2, num(k, "eps"), num(k, "weight_decay"),
+                   1 - pow(b1, s), 1 - pow(b2, s));
         worst = fmax(worst, max_diff(p, want, n));
         free(g), free(want);
     }
@@ -76,12 +77,13 @@ static void check_clip(void)
         double *sum = ops->alloc(sizeof *sum), got, worst = 0;
         int64_t n;
         real *g;
-        for (int i = 0; (g = part(f, &n, "%d.g%d", id, i, 0)); i++, free(g)) ops->sumsq(sum, g, n);
+        for (int i = 0; (g = part(f, &n, "%d.g%d", id, i, 0)); i++, free(g))
+            ops->sumsq(sum, store_real(g), n);
         ops->get(&got, sum, sizeof got);
         double by = clip_factor(sqrt(got), num(k, "max_norm"));
         for (int i = 0; (g = part(f, &n, "%d.g%d", id, i, 0)); i++, free(g)) {
             real *want = part(f, NULL, "%d.c%d", id, i, 0);
-            ops->scale(g, by, n);
+            ops->scale(store_real(g), by, n);
             for (int64_t j = 0; j < n; j++)
                 if (want[j] != 0)
                     worst = fmax(worst, fabs((double)g[j] / (double)want[j] - 1));
@@ -219,7 +221,7 @@ static void check_run(const Json *run)
                fabs(aux - num(k, "aux_loss")) <= 1e-4 && near(norm, num(k, "grad_norm"), 1e-3),
            "%s, step %d: loss %.5f (%.5f), aux %.5f, norm %.4f", json_get(run, "model")->s,
            step + 1, sum, num(k, "loss"), aux, norm);
-        ops->scale(m->g, clip_factor(norm, num(run, "max_norm")), m->n);
+        grad_scale(m, clip_factor(norm, num(run, "max_norm")));
         optim_step(o, mult, 0, 0);
     }
     tape_free(&t);

@@ -68,7 +68,7 @@ static void muon_case(const StFile *f, const char *c, int R, int K)
     for (int i = 0; i < 3; i++) {
         real *g = to_device(f, c, "grad", i + 1);
         double rate = lr[i] * sqrt(fmax(1, (double)R / K));
-        ops->muon(p, g, m, s, tmp, 1, R, K, mu[i], 0.9, rate, wd[i]);
+        ops->muon(store_real(p), g, m, s, tmp, 1, R, K, mu[i], 0.9, rate, wd[i]);
         dp = fmax(dp, distance(f, p, c, "p", i + 1, 0));
         dm = fmax(dm, distance(f, m, c, "momentum_buffer", i + 1, 1));
         ds = fmax(ds, distance(f, s, c, "second_momentum_buffer", i + 1, 1));
@@ -108,7 +108,8 @@ static void adamw_case(const StFile *f, const char *c, double b1, double b2, dou
     double dp = 0, dm = 0, dv = 0;
     for (int i = 1; i <= 3; i++) {
         real *g = to_device(f, c, "grad", i);
-        ops->adamw(p, g, m, v, n, 0.01, b1, b2, 1e-10, wd, 1 - pow(b1, i), 1 - pow(b2, i));
+        ops->adamw(store_real(p), store_real(g), store_real(m), store_real(v), n, 0.01, b1, b2, 1e-10,
+                   wd, 1 - pow(b1, i), 1 - pow(b2, i));
         dp = fmax(dp, distance(f, p, c, "p", i, 0));
         dm = fmax(dm, distance(f, m, c, "exp_avg", i, 1));
         dv = fmax(dv, distance(f, v, c, "exp_avg_sq", i, 1));

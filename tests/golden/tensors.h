@@ -86,7 +86,6 @@ static inline Model *golden_weights(const StFile *f, const Config *c, const Ops 
         model_set(m, &m->param[i], x);
         free(x);
     }
-    model_refresh(m);
     return m;
 }
 

@@ -369,7 +369,7 @@ static void check_count(void)
             bad += c.flops_fwd != 4 * want || c.flops_bwd != 10 * want;
         }
     ok(bad == 0, "count: attention by the pairs that are seen");
-    o->muon(x, y, x, y, z, 2, 6, 10, 0, 0, 0, 0);
+    o->muon(store_real(x), y, x, y, z, 2, 6, 10, 0, 0, 0, 0);
     ok(c.flops_opt == 2 * 5 * 2 * (6 * 6 * 10 + 6 * 6 * 6 + 6 * 6 * 10.), "count: muon");
     ok(o->muon_tmp(2, 6, 10) == tier_ops("base", 1)->muon_tmp(2, 6, 10),
        "count: muon's workspace is the CPU's");

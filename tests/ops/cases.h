@@ -63,7 +63,7 @@ static void emb_call(const Ops *o, void **a, const int *d)
 }
 static void emb_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    if (g[1]) o->embed_bwd(g[1], dy, a[2], d[0], d[1], d[2]);
+    if (g[1]) o->embed_bwd(store_real(g[1]), dy, a[2], d[0], d[1], d[2]);
 }
 static void emb_naive(double **a, double **mag, const int *d)
 {
@@ -209,7 +209,7 @@ static void vg_call(const Ops *o, void **a, const int *d)
 }
 static void vg_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 {
-    o->vgate_bwd(g[1], g[2], g[4], g[5], dy, a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4],
+    o->vgate_bwd(g[1], store_real(g[2]), g[4], g[5], dy, a[2], a[3], a[4], a[5], d[0], d[1], d[2], d[3], d[4],
                  d[5]);
 }
 static void vg_naive(double **a, double **mag, const int *d)

@@ -22,7 +22,8 @@ static double adamw_error(const Ops *o, int64_t n, real **out)
         const double lr = 0.3, b1 = 0.8, b2 = 0.95, eps = 1e-10, wd = 0.1, c1 = 1 - pow(b1, t),
                      c2 = 1 - pow(b2, t);
         real *g = random_reals(n, -1, 1);
-        o->adamw(xp, dev(o, g, bytes), xm, xv, n, lr, b1, b2, eps, wd, c1, c2);
+        o->adamw(store_real(xp), store_real(dev(o, g, bytes)), store_real(xm), store_real(xv), n, lr,
+                 b1, b2, eps, wd, c1, c2);
         o->get(p, xp, bytes);
         for (int64_t i = 0; i < n; i++) {
             double gi = (double)g[i];
@@ -167,7 +168,7 @@ static double muon_error(const Ops *o, int count, int R, int K, real **out)
         if (t == 1 && count > 1)
             memset(g, 0, (size_t)n * sizeof *g); /* no gradient: only momentum */
         double *dg = doubles(g, count * n);
-        o->muon(xp, dev(o, g, all), xm, xs, tmp, count, R, K, mu, beta2, lr, wd);
+        o->muon(store_real(xp), dev(o, g, all), xm, xs, tmp, count, R, K, mu, beta2, lr, wd);
         o->get(p, xp, all);
         for (int i = 0; i < count; i++)
             naive_muon(dp + i * n, dg + i * n, dm + i * n, ds + i * ns, R, K, mu, beta2, lr, wd);
@@ -246,7 +247,7 @@ static void check_muon_bf16(const char *tier, int R, int K)
         real *a[4];
         for (int k = 0; k < 4; k++) a[k] = dup_bytes(in[k], (size_t)(k < 3 ? n : ns) * sizeof(real));
         void *tmp = o->alloc(o->muon_tmp(1, R, K));
-        o->muon(a[0], a[1], a[2], a[3], tmp, 1, R, K, 0.9, 0.9, 1, 0);
+        o->muon(store_real(a[0]), a[1], a[2], a[3], tmp, 1, R, K, 0.9, 0.9, 1, 0);
         o->free(tmp, o->muon_tmp(1, R, K));
         p[j] = a[0];
         free(a[1]); free(a[2]); free(a[3]);
@@ -290,7 +291,7 @@ static void check_sums(const char *tier, int64_t n)
         const Ops *o = tier_ops(tier, j);
         got[j] = 0.25;
         double *out = dev(o, &got[j], sizeof *out);
-        o->sumsq(out, dev(o, x, bytes), n);
+        o->sumsq(out, store_real(dev(o, x, bytes)), n);
         o->get(&got[j], out, sizeof *out);
         dev_end(o);
         same &= got[j] == got[1];
@@ -300,14 +301,14 @@ static void check_sums(const char *tier, int64_t n)
     ok(same, "sumsq %s %lld: the same, %s 1 to %d", tier, (long long)n, variant, VARIANTS);
     const Ops *o = tier_ops(tier, 2);
     real *dx = dev(o, x, bytes);
-    o->scale(dx, 1.1, n);
+    o->scale(store_real(dx), 1.1, n);
     o->get(y, dx, bytes);
     int bad = 0;
     for (int64_t i = 0; i < n; i++) bad += y[i] != x[i] * (real)1.1;
     ok(bad == 0, "scale %s %lld", tier, (long long)n);
     for (int64_t i = 0; i < n; i++) y[i] = x[n - 1 - i];
     o->put(dx, x, bytes);
-    o->lerp(dx, dev(o, y, bytes), 0.3, n);
+    o->lerp(dx, store_real(dev(o, y, bytes)), 0.3, n);
     real *z = dev_get(o, dx, bytes);
     for (int64_t i = 0; i < n; i++) {
         double was = (double)x[i], to = (double)y[i], want = was + (double)(real)0.3 * (to - was);

@@ -19,6 +19,8 @@ static void dev_zero(void *p, size_t n) { memset(p, 0, n); }
 static void dev_copy(void *to, const void *from, size_t n) { memcpy(to, from, n); }
 static void dev_sync(void) {}
 static void dev_cast(Act *y, const real *x, int64_t n) { memcpy(y, x, (size_t)n * sizeof *x); }
+static void dev_store(Store to, const real *h, int64_t n) { memcpy(to.w, h, (size_t)n * sizeof *h); }
+static void dev_load(real *h, Store from, int64_t n) { memcpy(h, from.w, (size_t)n * sizeof *h); }
 static size_t dev_tmp(int count, int R, int K) { (void)count; (void)R; (void)K; return 64; }
 
 static const Ops ops = {
@@ -33,6 +35,8 @@ static const Ops ops = {
     .get = dev_copy,
     .sync = dev_sync,
     .cast = dev_cast,
+    .store = dev_store,
+    .load = dev_load,
     .muon_tmp = dev_tmp,
 };
 
@@ -103,7 +107,7 @@ static int optim_version(const Optim *o)
     Run want = run_of(v);
     for (int i = 0; i < o->m->nparam; i++) {
         const Param *p = &o->m->param[i];
-        int64_t n, at = optim_second(o, p, &n);
+        int64_t n, at = optim_moment(o, p, 1, &n).w - o->m2;
         same &= !memcmp(o->m1 + p->off, want.o->m1 + p->off, (size_t)p->n * sizeof(real));
         same &= !memcmp(o->m2 + at, want.o->m2 + at, (size_t)n * sizeof(real));
     }

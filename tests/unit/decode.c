@@ -28,7 +28,6 @@ static void randomize(Model *x, uint64_t seed)
         model_set(x, p, w);
         free(w);
     }
-    model_refresh(x);
 }
 
 static void fill_param(const char *name, double value)
@@ -37,7 +36,6 @@ static void fill_param(const char *name, double value)
     real *w = xreallocarray(NULL, (size_t)p->n, sizeof *w);
     for (int64_t j = 0; j < p->n; j++) w[j] = (real)value;
     model_set(m, p, w);
-    model_refresh(m);
     free(w);
 }
 

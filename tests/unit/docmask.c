@@ -69,7 +69,6 @@ int main(void)
     starts();
     model_init(m, 5);
     for (int64_t i = 0; i < m->n; i++) m->w[i] += (real)0.05 * (real)((i * 7919) % 13 - 6);
-    model_refresh(m);
     put(one, A, 1);
     put(two, A, 2);
     put(one + A, B, 3);

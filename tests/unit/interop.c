@@ -94,7 +94,6 @@ static Model *random_model(const struct Kind *k)
         model_set(m, p, x);
         free(x);
     }
-    model_refresh(m);
     return m;
 }
 

@@ -36,7 +36,6 @@ static Model *make(const Config *c)
         model_set(m, p, x);
         free(x);
     }
-    model_refresh(m);
     m->dropping = 1;
     m->drop_row = 3;
     return m;

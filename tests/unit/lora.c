@@ -36,12 +36,10 @@ static Lora *make(const Config *c, const char *spec)
         for (int64_t k = 0; p->group == PG_MATRIX && k < p->n; k++)
             m->w[p->off + k] += (real)(0.1 * sin((double)(11 * i + k)));
     }
-    model_refresh(m);
     Lora *l = bad ? NULL : lora_new(m, &s, 1, &bad);
     if (!l) die("%s", bad);
     lora_init(l, 7);
     for (int64_t k = 0; k < l->p->n; k++) l->p->w[k] += (real)(0.05 * cos((double)(3 * k)));
-    model_refresh(l->p);
     lora_spec_free(&s);
     return l;
 }

@@ -188,7 +188,6 @@ int main(void)
         model_set(m, p, w);
         free(w);
     }
-    model_refresh(m);
     loaded(chat);
     kept();
     many(chat);

@@ -64,7 +64,7 @@ static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* mem.c. Aligned memory kept for reuse, one block per slot, grown when more is asked for; what it
  * held is lost then. Not zeroed. Called outside parallel regions only. */
-enum { SLOT_GEMM, SLOT_OP, SLOT_COUNT };
+enum { SLOT_GEMM, SLOT_OP, SLOT_ROWS, SLOT_COUNT };
 void *TIERED(scratch)(int slot, size_t bytes);
 void *TIERED(mem_alloc)(size_t bytes);
 void TIERED(mem_free)(void *p, size_t bytes);
@@ -107,10 +107,10 @@ void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, i
 void CPU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O);
 
 void CPU(embed)(Act *y, const Act *w, const int *idx, int N, int C);
-void CPU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V);
+void CPU(embed_bwd)(Store dw, const Act *dy, const int *idx, int N, int C, int V);
 void CPU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,
                 int N, int C, int K, int D, int G);
-void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+void CPU(vgate_bwd)(Act *dv, Store dve, Act *dh, real *dw, const Act *dy, const Act *ve,
                     const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
                     int V);
 void CPU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
@@ -171,13 +171,16 @@ void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V,
                real scale);
 void CPU(logits)(real *l, const Act *z, int N, int V, int Vp, real cap);
 
-void TIERED(adamw)(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
-                double b2, double eps, double wd, double c1, double c2);
-void TIERED(sumsq)(double *out, const real *x, int64_t n);
+void TIERED(store)(Store to, const real *host, int64_t n);
+void TIERED(load)(real *host, Store from, int64_t n);
+void TIERED(adamw)(Store p, Store g, Store m, Store v, int64_t n, double lr, double b1, double b2,
+                   double eps, double wd, double c1, double c2);
+void TIERED(sumsq)(double *out, Store x, int64_t n);
 void TIERED(sum)(double *out, const real *x, int64_t n);
-void TIERED(scale)(real *x, double s, int64_t n);
-void TIERED(lerp)(real *y, const real *x, double a, int64_t n);
+void TIERED(scale)(Store x, double s, int64_t n);
+void TIERED(lerp)(real *y, Store x, double a, int64_t n);
+void TIERED(exchange)(Store p, real *x, int64_t n);
 size_t MUON(muon_tmp)(int count, int R, int K);
-void MUON(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+void MUON(muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                 double beta2, double lr, double wd);
 #endif

@@ -11,28 +11,55 @@ void CPU(embed)(Act *y, const Act *w, const int *idx, int N, int C)
         memcpy(y + (int64_t)n * C, w + (int64_t)idx[n] * C, (size_t)C * sizeof *y);
 }
 
-/* dw[idx[n]] += (g ? g[n][c / D] : 1) dy[n]; each thread has its own channels, so that rows are
- * added in order. dw [V,C], g [N,C/D]. */
-static void scatter(real *dw, const Act *dy, const real *g, const int *idx, int N, int C, int D)
+/* next[n]: the row after n with the same token, N if it is the last. Returns [N]: is n a token's
+ * first row? */
+static const unsigned char *same_rows(int **next, const int *idx, int N, int V)
 {
+    int *last = TIERED(scratch)(SLOT_ROWS, ((size_t)V + (size_t)N) * sizeof *last + (size_t)N);
+    unsigned char *first = (unsigned char *)(last + V + N);
+    *next = last + V;
+    memset(last, -1, (size_t)V * sizeof *last);
+    for (int n = 0; n < N; n++) {
+        int before = last[idx[n]];
+        first[n] = before < 0;
+        if (before >= 0) (*next)[before] = n;
+        last[idx[n]] = n;
+        (*next)[n] = N;
+    }
+    return first;
+}
+/* dw[idx[n]] += (g ? g[n][c / D] : 1) dy[n], for channels [c, stop) of one gate and n, next[n] ... */
+static void add_rows(Store dw, const Act *dy, const real *g, const int *next, int n, int N, int C,
+                     int D, int c, int stop)
+{
+    for (; c < stop; c += VL) {
+        Vec sum = sload(dw, c, stop - c);
+        for (int i = n; i < N; i = next[i]) {
+            real s = g ? g[(int64_t)i * (C / D) + c / D] : 1;
+            sum += s * aload(dy + (int64_t)i * C + c, stop - c);
+        }
+        sstore(dw, c, sum, stop - c);
+    }
+}
+/* The same for all rows. Each thread has its own channels. dw [V,C], g [N,C/D]. */
+static void scatter(Store dw, const Act *dy, const real *g, const int *idx, int N, int C, int D,
+                    int V)
+{
+    int *next;
+    const unsigned char *first = same_rows(&next, idx, N, V);
     OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
     for (int c0 = 0; c0 < C; c0 += SLICE)
         for (int n = 0; n < N; n++) {
-            real *w = dw + (int64_t)idx[n] * C;
-            const Act *d = dy + (int64_t)n * C;
             int end = (int)min64(C, c0 + SLICE);
-            for (int c = c0, stop; c < end; c = stop) {         /* up to the next head's gate */
+            for (int c = c0, stop; first[n] && c < end; c = stop) { /* up to the next head's gate */
                 stop = g ? (int)min64(end, (c / D + 1) * (int64_t)D) : end;
-                real s = g ? g[(int64_t)n * (C / D) + c / D] : 1;
-                for (; c < stop; c += VL)
-                    vstore(w + c, vload(w + c, stop - c) + s * aload(d + c, stop - c), stop - c);
+                add_rows(store_at(dw, (int64_t)idx[n] * C), dy, g, next, n, N, C, D, c, stop);
             }
         }
 }
-void CPU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V)
+void CPU(embed_bwd)(Store dw, const Act *dy, const int *idx, int N, int C, int V)
 {
-    (void)V;
-    if (dw) scatter(dw, dy, NULL, idx, N, C, C);
+    if (store_some(dw)) scatter(dw, dy, NULL, idx, N, C, C, V);
 }
 
 /* sigmoid(w . x), G terms */
@@ -73,11 +100,10 @@ void CPU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *
 }
 /* s = sigmoid(w . h), y = v + 3 s ve; da = d(w . h) = 3 s (1-s) dy . ve; dh += da w, dw += da h,
  * dve += 3 s dy */
-void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+void CPU(vgate_bwd)(Act *dv, Store dve, Act *dh, real *dw, const Act *dy, const Act *ve,
                     const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
                     int V)
 {
-    (void)V;
     int64_t chunks = div_up(N, ROWS), KG = (int64_t)K * G;
     double *part = TIERED(scratch)(SLOT_OP, (size_t)(chunks * KG) * sizeof(double) +
                                              2 * (size_t)N * (size_t)K * sizeof(real));
@@ -105,7 +131,7 @@ void CPU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const 
         }
     }
     if (dw) add_parts(dw, part, chunks, KG, KG);
-    if (dve) scatter(dve, dy, g, idx, N, K * D, D);
+    if (store_some(dve)) scatter(dve, dy, g, idx, N, K * D, D, V);
 }
 
 /* has position t of its row, token n, none before it in its document? */

@@ -44,10 +44,10 @@ static void multiply(const Muon *u, const Gemm *g)
 }
 
 /* sum[r] = sum of squares of row r; returns their sum */
-static double row_squares(double *sum, const real *x, int R, int K)
+static double row_squares(double *sum, real *x, int R, int K)
 {
     OMP(parallel for schedule(static) if((int64_t)R * K > WAKE))
-    for (int r = 0; r < R; r++) sum[r] = sum_squares(x + (int64_t)r * K, K);
+    for (int r = 0; r < R; r++) sum[r] = sum_squares(store_real(x + (int64_t)r * K), K);
     double s = 0;
     for (int r = 0; r < R; r++) s += sum[r];
     return s;
@@ -143,7 +143,7 @@ static real *muon_polar(const Muon *u, real *x, real *y, real *a, real *b)
 #endif
 /* Steps 5 to 7: norm sqrt(min(R,K)), variance reduction over rows or columns, weight decay where
  * signs agree. The factors of steps 5 and 6 on x are taken together. */
-static void muon_finish(const Muon *u, real *p, const real *x, real *s, double *sum)
+static void muon_finish(const Muon *u, Store p, real *x, real *s, double *sum)
 {
     const int R = u->R, K = u->K, kept = u->red ? R : K, n = u->red ? K : R;
     double norm = 0;
@@ -165,13 +165,15 @@ static void muon_finish(const Muon *u, real *p, const real *x, real *s, double *
     const real lr = (real)u->lr, wd = (real)(u->lr * u->wd);
     OMP(parallel for schedule(static) if((int64_t)R * K > WAKE))
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < K; c++) {
-            int64_t i = (int64_t)r * K + c;
-            real t = x[i] * (real)sum[u->red ? r : c];
-            p[i] -= lr * t + (t * p[i] >= 0 ? wd * p[i] : 0);
+        for (int c = 0; c < K; c += VL) {
+            int64_t i = (int64_t)r * K + c, left = K - c;
+            Vec w = sload(p, i, left), f = vset((real)sum[u->red ? r : 0]);
+            for (int k = 0; !u->red && k < VL && k < left; k++) f[k] = (real)sum[c + k];
+            Vec t = vload(x + i, left) * f;
+            sstore(p, i, w - (lr * t + vsel(t * w >= 0, wd * w, vset(0))), left);
         }
 }
-static void muon_one(const Muon *u, real *p, real *g, real *m, real *s, char *tmp)
+static void muon_one(const Muon *u, Store p, real *g, real *m, real *s, char *tmp)
 {
     double *sum = (double *)(void *)(tmp + u->sum);
     muon_start(u, g, m, sum);
@@ -184,7 +186,7 @@ size_t MUON(muon_tmp)(int count, int R, int K)
 {
     return muon_plan(R, K).bytes * (size_t)(is_small(R, K) ? count : 1);
 }
-void MUON(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+void MUON(muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                 double beta2, double lr, double wd)
 {
     Muon u = muon_plan(R, K);
@@ -192,7 +194,7 @@ void MUON(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R,
     const int64_t n = (int64_t)R * K, ns = R >= K ? R : K;
     if (!is_small(R, K)) {
         for (int i = 0; i < count; i++)
-            muon_one(&u, p + i * n, g + i * n, m + i * n, s + i * ns, tmp);
+            muon_one(&u, store_at(p, i * n), g + i * n, m + i * n, s + i * ns, tmp);
         return;
     }
     char *work = TIERED(scratch)(SLOT_GEMM, (size_t)threads_here() * CPU(gemm_work)());
@@ -200,7 +202,7 @@ void MUON(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R,
     for (int i = 0; i < count; i++) {
         Muon one = u;
         one.work = work + (size_t)thread_id() * CPU(gemm_work)();
-        muon_one(&one, p + i * n, g + i * n, m + i * n, s + i * ns,
+        muon_one(&one, store_at(p, i * n), g + i * n, m + i * n, s + i * ns,
                  (char *)tmp + (size_t)i * u.bytes);
     }
 }

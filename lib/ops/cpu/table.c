@@ -22,6 +22,7 @@ const Ops *CPU(ops)(void)
         .alloc = TIERED(mem_alloc), .free = TIERED(mem_free), .zero = TIERED(mem_zero),
         .copy = TIERED(mem_copy), .put = TIERED(mem_copy), .get = TIERED(mem_copy),
         .sync = no_wait, .cast = CPU(cast), .uncast = CPU(uncast),
+        .store = TIERED(store), .load = TIERED(load),
         .linear = CPU(linear), .linear_dx = CPU(linear_dx), .linear_dw = CPU(linear_dw),
         .embed = CPU(embed), .embed_bwd = CPU(embed_bwd),
         .rmsnorm = CPU(rmsnorm), .rmsnorm_bwd = CPU(rmsnorm_bwd),
@@ -41,6 +42,7 @@ const Ops *CPU(ops)(void)
         .xent = CPU(xent), .logits = CPU(logits),
         .adamw = TIERED(adamw), .muon_tmp = MUON(muon_tmp), .muon = MUON(muon),
         .sumsq = TIERED(sumsq), .sum = TIERED(sum), .scale = TIERED(scale), .lerp = TIERED(lerp),
+        .exchange = TIERED(exchange),
     };
     return &table;
 }

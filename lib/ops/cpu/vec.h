@@ -109,7 +109,7 @@ INLINE void vstore(real *p, Vec x, int64_t left)
     else vstore_some(p, x, left);
 }
 
-#ifdef ACT_BF16
+#ifndef REAL_F64
 typedef uint32_t VecW __attribute__((vector_size(VBYTES)));
 typedef uint16_t Half __attribute__((vector_size(VBYTES / 2)));
 typedef uint16_t HalfU __attribute__((vector_size(VBYTES / 2), aligned(2), may_alias));
@@ -123,21 +123,61 @@ INLINE Half narrow(Vec x)
     VecW r = b + 0x7fff + (b >> 16 & 1);
     return __builtin_convertvector(((r & ~nan) | ((b | 0x400000) & nan)) >> 16, Half);
 }
-INLINE Vec aload(const Act *p, int64_t left)
+INLINE Half hload(const uint16_t *p, int64_t left)
 {
-    if (__builtin_expect(left >= VL, 1)) return widen(*(const HalfU *)p);
+    if (__builtin_expect(left >= VL, 1)) return *(const HalfU *)p;
     Half h = { 0 };
     UNROLL for (int i = 0; i < VL; i++)
-        if (i < left) h[i] = p[i].bits;
-    return widen(h);
+        if (i < left) h[i] = p[i];
+    return h;
 }
-INLINE void astore(Act *p, Vec x, int64_t left)
+INLINE void hstore(uint16_t *p, Half h, int64_t left)
 {
-    Half h = narrow(x);
     if (__builtin_expect(left >= VL, 1)) { *(HalfU *)p = h; return; }
     UNROLL for (int i = 0; i < VL; i++)
-        if (i < left) p[i].bits = h[i];
+        if (i < left) p[i] = h[i];
 }
+/* A real in two halves (ops.h, Store): any bits there and back. The compute copy that the upper half
+ * is of one that is no number is none either if it went through quiet(). */
+INLINE Vec join(Half hi, Half lo)
+{
+    VecW l = __builtin_convertvector(lo, VecW);
+    return (Vec)((__builtin_convertvector(hi, VecW) << 16) + ((l ^ 0x8000) - 0x8000));
+}
+INLINE Half upper(Vec x) { return __builtin_convertvector(((VecW)x + 0x8000) >> 16, Half); }
+INLINE Half lower(Vec x) { return __builtin_convertvector((VecW)x, Half); }
+INLINE Vec quiet(Vec x)
+{
+    VecW b = (VecW)x, nan = (VecW)(x != x);
+    return (Vec)((b & ~nan) | (((b & 0xffff0000) | 0x400000) & nan));
+}
+#endif
+
+/* ---- a Store's elements from i on */
+INLINE Vec sload(Store s, int64_t i, int64_t left)
+{
+#ifndef REAL_F64
+    if (!s.w && s.lo) return join(hload(s.hi + i, left), hload(s.lo + i, left));
+    if (!s.w) return widen(hload(s.hi + i, left));
+#endif
+    return vload(s.w + i, left);
+}
+INLINE void sstore(Store s, int64_t i, Vec x, int64_t left)
+{
+#ifndef REAL_F64
+    if (!s.w) {
+        if (s.lo) x = quiet(x);
+        hstore(s.hi + i, s.lo ? upper(x) : narrow(x), left);
+        if (s.lo) hstore(s.lo + i, lower(x), left);
+        return;
+    }
+#endif
+    vstore(s.w + i, x, left);
+}
+
+#ifdef ACT_BF16
+INLINE Vec aload(const Act *p, int64_t left) { return widen(hload(&p->bits, left)); }
+INLINE void astore(Act *p, Vec x, int64_t left) { hstore(&p->bits, narrow(x), left); }
 INLINE real aget(const Act *p)
 {
     uint32_t b = (uint32_t)p->bits << 16;
@@ -176,13 +216,13 @@ INLINE double vsum(Vec a)
     return s;
 }
 /* sum of x^2: 1024 at a time as reals, those in double */
-INLINE double sum_squares(const real *x, int64_t n)
+INLINE double sum_squares(Store x, int64_t n)
 {
     double s = 0;
     for (int64_t at = 0; at < n; at += 1024) {
         Vec t = { 0 };
         for (int64_t i = at, end = min64(n, at + 1024); i < end; i += VL) {
-            Vec a = vload(x + i, end - i);
+            Vec a = sload(x, i, end - i);
             t += a * a;
         }
         s += vsum(t);

@@ -127,6 +127,33 @@ INLINE uint32_t bf16_pair(float lo, float hi)
 #endif
 }
 
+/* ---- a Store's element i ---- */
+
+/* A real in two halves (ops.h): any bits there and back. */
+INLINE float join(uint16_t hi, uint16_t lo)
+{
+    return __uint_as_float(((uint32_t)hi << 16) + (uint32_t)(int32_t)(int16_t)lo);
+}
+INLINE uint16_t upper(float x) { return (uint16_t)((__float_as_uint(x) + 0x8000) >> 16); }
+INLINE uint16_t lower(float x) { return (uint16_t)__float_as_uint(x); }
+INLINE float sget(const Store &s, int64_t i)
+{
+    return s.w ? s.w[i] : s.lo ? join(s.hi[i], s.lo[i]) : bf16_float(s.hi[i]);
+}
+INLINE void sput(const Store &s, int64_t i, float x)
+{
+    if (s.w) {
+        s.w[i] = x;
+    } else if (s.lo) {                  /* what is no number must not look like one in hi */
+        const uint32_t b = __float_as_uint(x);
+        if (x != x) x = __uint_as_float((b & 0xffff0000u) | 0x400000u);
+        s.hi[i] = upper(x);
+        s.lo[i] = lower(x);
+    } else {
+        s.hi[i] = float_bf16(x);
+    }
+}
+
 /* ---- Acts: one, or V of them as floats; V is 1 or VW, the elements of 16 aligned bytes ---- */
 
 enum { VW = 16 / sizeof(Act) };

@@ -70,10 +70,10 @@ void cuda_linear8_bwd(Act *dx, real *dw, const Act *dy, const Act *x, const Act 
                       int O, int beta);
 
 void CU(embed)(Act *y, const Act *w, const int *idx, int N, int C);
-void CU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V);
+void CU(embed_bwd)(Store dw, const Act *dy, const int *idx, int N, int C, int V);
 void CU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,
                 int N, int C, int K, int D, int G);
-void CU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+void CU(vgate_bwd)(Act *dv, Store dve, Act *dh, real *dw, const Act *dy, const Act *ve,
                     const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
                     int V);
 void CU(smear)(Act *y, const Act *x, const Act *prev, const int *pos, const int *doc,
@@ -134,14 +134,17 @@ void CU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, 
                real scale);
 void CU(logits)(real *l, const Act *z, int N, int V, int Vp, real cap);
 
-void cuda_adamw(real *p, const real *g, real *m, real *v, int64_t n, double lr, double b1,
-                double b2, double eps, double wd, double c1, double c2);
-void cuda_sumsq(double *out, const real *x, int64_t n);
+void cuda_store(Store to, const real *host, int64_t n);
+void cuda_load(real *host, Store from, int64_t n);
+void cuda_adamw(Store p, Store g, Store m, Store v, int64_t n, double lr, double b1, double b2,
+                double eps, double wd, double c1, double c2);
+void cuda_sumsq(double *out, Store x, int64_t n);
 void cuda_sum(double *out, const real *x, int64_t n);
-void cuda_scale(real *x, double s, int64_t n);
-void cuda_lerp(real *y, const real *x, double a, int64_t n);
+void cuda_scale(Store x, double s, int64_t n);
+void cuda_lerp(real *y, Store x, double a, int64_t n);
+void cuda_exchange(Store p, real *x, int64_t n);
 size_t CU(muon_tmp)(int count, int R, int K);
-void CU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+void CU(muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                double beta2, double lr, double wd);
 
 #ifdef __cplusplus

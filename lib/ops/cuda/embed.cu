@@ -34,39 +34,50 @@ void CU(embed)(Act *y, const Act *w, const int *idx, int N, int C)
     RUN(cu_wide(y, C) && cu_wide(w, C), N, embed, y, w, idx, N, C);
 }
 
+/* V elements of a Store of reals or Acts from i on */
+template <int V> INLINE void sload(float *x, const Store &s, int64_t i)
+{
+    if (s.w) rload<V>(x, s.w + i);
+    else aload<V>(x, (const Act *)(const void *)s.hi + i);
+}
+template <int V> INLINE void sstore(const Store &s, int64_t i, const float *x)
+{
+    if (s.w) rstore<V>(s.w + i, x);
+    else astore<V>((Act *)(void *)s.hi + i, x);
+}
 /* dw[key] += sum over its tokens n, in order, of (g ? g[n][c / D] : 1) dy[n]. A block has V * threads
  * channels of the key that begins at its place among the sorted tokens, if one does. */
 enum { SCATTER = 128 };
 template <int V>
-static __global__ void scatter(real *dw, const Act *dy, const real *g, const int *key,
+static __global__ void scatter(Store dw, const Act *dy, const real *g, const int *key,
                                const int *order, int N, int C, int D)
 {
     const int64_t i = blockIdx.x, c = ((int64_t)blockIdx.y * SCATTER + threadIdx.x) * V;
     const int k = key[i];
     if (c >= C || (i > 0 && key[i - 1] == k)) return;
     float s[V];
-    rload<V>(s, dw + (int64_t)k * C + c);
+    sload<V>(s, dw, (int64_t)k * C + c);
     for (int64_t j = i; j < N && key[j] == k; j++) {
         const int64_t n = order[j];
         float d[V];
         aload<V>(d, dy + n * C + c);
         UNROLL for (int v = 0; v < V; v++) s[v] += g ? g[n * (C / D) + (c + v) / D] * d[v] : d[v];
     }
-    rstore<V>(dw + (int64_t)k * C + c, s);
+    sstore<V>(dw, (int64_t)k * C + c, s);
 }
-static void add_rows(real *dw, const Act *dy, const real *g, const int *idx, int N, int C, int D,
+static void add_rows(Store dw, const Act *dy, const real *g, const int *idx, int N, int C, int D,
                      int V)
 {
     if (N <= 0) return;
     const Sorted s = cuda_sort(idx, N, V);
-    const int wide = cu_wide(dw, C) && cu_wide(dy, C);
+    const int wide = cu_wide(dw.w ? (void *)dw.w : dw.hi, C) && cu_wide(dy, C);
     auto k = wide ? scatter<VW> : scatter<1>;
     const dim3 grid((unsigned)N, (unsigned)div_up(C, SCATTER * (wide ? VW : 1)));
     LAUNCH(k, grid, SCATTER, 0, cuda_stream, dw, dy, g, s.key, s.order, N, C, D);
 }
-void CU(embed_bwd)(real *dw, const Act *dy, const int *idx, int N, int C, int V)
+void CU(embed_bwd)(Store dw, const Act *dy, const int *idx, int N, int C, int V)
 {
-    if (dw) add_rows(dw, dy, NULL, idx, N, C, C, V);
+    if (store_some(dw)) add_rows(dw, dy, NULL, idx, N, C, C, V);
 }
 
 /* sigmoid(w . x), G terms, for all lanes */
@@ -154,7 +165,7 @@ void CU(vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h
     RUN(cu_wide(y, D) && cu_wide(v, D) && cu_wide(ve, D), heads, vgate, y, v, ve, idx, h, w, heads,
         C, K, D, G);
 }
-void CU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const Act *ve,
+void CU(vgate_bwd)(Act *dv, Store dve, Act *dh, real *dw, const Act *dy, const Act *ve,
                    const int *idx, const Act *h, const real *w, int N, int C, int K, int D, int G,
                    int V)
 {
@@ -173,7 +184,7 @@ void CU(vgate_bwd)(Act *dv, real *dve, Act *dh, real *dw, const Act *dy, const A
                N, C, K, G, (int)P);
         cuda_add_parts(dw, part, chunks, P, P, 1);
     }
-    if (dve) add_rows(dve, dy, g, idx, N, K * D, D, V);
+    if (store_some(dve)) add_rows(dve, dy, g, idx, N, K * D, D, V);
 }
 
 /* ---- smear: a row is a token */

@@ -2,6 +2,7 @@
  * lib/ops/cpu/optim.c. X, and what is multiplied, are Acts: with bfloat16 the products run on tensor
  * cores, as in nanochat; momentum, norms and the update stay fp32. */
 #include "ops/cuda/cu.h"
+#include "ops/cuda/fp8.h"
 #include "ops/cuda/gemm.h"
 
 enum { THREADS = 256 };
@@ -158,23 +159,24 @@ static __global__ void finish_factors(real *by, real *second, int kept, int n, i
     for (int i = threadIdx.x; i < kept; i += THREADS) v[i] *= all;
 }
 /* Step 7: the update, weight decay where signs agree */
-static __global__ void update(real *p, const Act *x, const real *by, int64_t n, int R, int K,
+static __global__ void update(Store p, const Act *x, const real *by, int64_t n, int R, int K,
                               float lr, float decay)
 {
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < n;
          i += (int64_t)gridDim.x * THREADS) {
         const int64_t at = R >= K ? i / K : i / ((int64_t)R * K) * K + i % K;
-        const float t = aget(x + i) * by[at];
-        p[i] -= lr * t + (t * p[i] >= 0 ? decay * p[i] : 0);
+        const float t = aget(x + i) * by[at], w = sget(p, i);
+        sput(p, i, w - (lr * t + (t * w >= 0 ? decay * w : 0)));
     }
 }
-void CU(muon)(real *p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
+void CU(muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
               double beta2, double lr, double wd)
 {
     const Work w = layout(tmp, count, R, K);
     const int64_t n = (int64_t)count * R * K;
     const int tall = R >= K;
     if (n <= 0) return;
+    cuda_fp8_written(p, n);
     LAUNCH(momentum, (unsigned)((int64_t)count * R), THREADS, 0, cuda_stream, g, m, w.by, K,
            (float)(1 - mu), (float)mu);
     LAUNCH(row_factors, (unsigned)count, THREADS, 0, cuda_stream, w.by, R);

@@ -13,7 +13,7 @@ const Ops *CU(ops)(void)
         .name = "cuda", .dtype = DTYPE, .act_size = sizeof(Act),
         .alloc = cuda_alloc, .free = cuda_free, .zero = cuda_zero, .copy = cuda_copy,
         .put = cuda_put, .get = cuda_get, .sync = cuda_sync, .cast = CU(cast),
-        .uncast = CU(uncast),
+        .uncast = CU(uncast), .store = cuda_store, .load = cuda_load,
         .linear = CU(linear), .linear_dx = CU(linear_dx), .linear_dw = CU(linear_dw),
         .embed = CU(embed), .embed_bwd = CU(embed_bwd),
         .rmsnorm = CU(rmsnorm), .rmsnorm_bwd = CU(rmsnorm_bwd),
@@ -34,6 +34,7 @@ const Ops *CU(ops)(void)
         .xent = CU(xent), .logits = CU(logits),
         .adamw = cuda_adamw, .muon_tmp = CU(muon_tmp), .muon = CU(muon),
         .sumsq = cuda_sumsq, .sum = cuda_sum, .scale = cuda_scale, .lerp = cuda_lerp,
+        .exchange = cuda_exchange,
         .graph_begin = cuda_graph_begin, .graph_end = cuda_graph_end,
         .graph_run = cuda_graph_run, .graph_free = cuda_graph_free,
     };
