@@ -64,7 +64,7 @@ static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* mem.c. Aligned memory kept for reuse, one block per slot, grown when more is asked for; what it
  * held is lost then. Not zeroed. Called outside parallel regions only. */
-enum { SLOT_GEMM, SLOT_OP, SLOT_ROWS, SLOT_COUNT };
+enum { SLOT_GEMM, SLOT_STAGE, SLOT_OP, SLOT_ROWS, SLOT_COUNT };
 void *TIERED(scratch)(int slot, size_t bytes);
 void *TIERED(mem_alloc)(size_t bytes);
 void TIERED(mem_free)(void *p, size_t bytes);

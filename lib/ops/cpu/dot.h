@@ -39,7 +39,15 @@ INLINE Vec pairs_across(Vec lo, Vec hi)
  * vector is stored where the next row covers what is too much. */
 INLINE void pack_along_pairs(real *p, const Act *x, int64_t ld, int cols, int k, int W)
 {
-    for (int l = 0; l < k; l += 2, p += W)
+    for (int l = 0; l < k; l += 2, p += W) {
+        if (W == 8 && cols == W && l + 1 < k) {
+            const __m128i *row = (const __m128i *)(const void *)(x + l * ld),
+                          *next = (const __m128i *)(const void *)(x + (l + 1) * ld);
+            __m128i lo = _mm_loadu_si128(row), hi = _mm_loadu_si128(next), *to = (__m128i *)(void *)p;
+            _mm_storeu_si128(to, _mm_unpacklo_epi16(lo, hi));
+            _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(lo, hi));
+            continue;
+        }
         for (int j = 0; j < W; j += VL) {
             const Act *at = x + l * ld + j;
             __mmask16 which = mask_of(min64(VL, cols - j));
@@ -49,5 +57,6 @@ INLINE void pack_along_pairs(real *p, const Act *x, int64_t ld, int cols, int k,
             if (j + VL <= W || l + 2 < k) _mm512_storeu_si512(p + j, lo);
             else _mm512_mask_storeu_epi32(p + j, mask_of(W - j), lo);
         }
+    }
 }
 #endif

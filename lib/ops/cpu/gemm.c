@@ -6,7 +6,7 @@
  * (level 2) and meets one panel of B after the other: the micro-kernel multiplies two panels into
  * TM x TN sums held in registers, and meanwhile fetches what comes next of B. Panels longer than KC
  * are worked through in pieces, whose sums wait in level 1. What adds up in C is done KS of k at a
- * time; an Act is rounded once, so its k is done in one go.
+ * time; an Act is rounded once, so its k is done in one go, or in reals that are rounded afterwards.
  *
  * A thread that has no cell left helps with the blocks of others. It packs their B for itself: where
  * two cores have no cache in common a line that the other has written costs more than to pack it
@@ -30,12 +30,14 @@ enum {
     KC = 1024,
     KS = 1536,
     PIECE = (4 << 20) / sizeof(real),           /* elements of a cell's B, */
-    BLOCK = (256 << 10) / sizeof(real),         /* of a block of A, as far as rows can be fewer */
+    BLOCK = (384 << 10) / sizeof(real),         /* of a block of A, as far as rows can be fewer */
     MC_MIN = 4 * TM,
     MC_MAX = TM * (192 / TM),
     SUMS = MC_MAX * TN,
     HELP = 2,                                   /* blocks of a cell that are worth packing its B for */
-    ALONE = 100000                              /* multiply-adds not worth waking others for */
+    ALONE = 100000,                             /* multiply-adds not worth waking others for */
+    MUCH = 4 * KC,                              /* k of an Act that is not done in one go */
+    STAGE = 1 << 20
 };
 _Static_assert(PIECE >= KS * TN, "a panel fits");
 
@@ -333,6 +335,7 @@ static void pass(const Gemm *g, void *mem)
     OMP(parallel num_threads(nt))
     work(&job, thread_id());
 }
+/* k in parts of KS; that of an Act, which is rounded once, in one go */
 static void passes(const Gemm *g, void *mem)
 {
     const int depth = (int)div_up(g->k, DEEP), ks = g->y ? (int)max64(depth, 1) : part(depth, KS, 8);
@@ -347,6 +350,33 @@ static void passes(const Gemm *g, void *mem)
         now.beta = 1;
     }
 }
+#ifdef ACT_BF16
+/* Acts with so many k that a cell would be narrow: rows of y are added up as reals first. */
+static void staged(const Gemm *g)
+{
+    const int most = (int)max64(TM, STAGE / g->n);
+    real *c = TIERED(scratch)(SLOT_STAGE, (size_t)min64(most, g->m) * (size_t)g->n * sizeof *c);
+    for (int i = 0; i < g->m; i += most) {
+        Gemm some = *g;
+        some.m = (int)min64(most, g->m - i);
+        some.a = g->a + i * g->rsa;
+        some.y = NULL;
+        some.c = c;
+        some.d = c;
+        some.ldc = g->n;
+        some.beta = 0;
+        passes(&some, NULL);
+        OMP(parallel for schedule(static) if((int64_t)some.m * g->n > WAKE))
+        for (int r = 0; r < some.m; r++)
+            for (int j = 0; j < g->n; j += VL) {
+                Act *y = g->y + (i + r) * g->ldc + j;
+                Vec x = vload(c + (int64_t)r * g->n + j, g->n - j);
+                if (g->beta != 0) x += g->beta * aload(y, g->n - j);
+                astore(y, x, g->n - j);
+            }
+    }
+}
+#endif
 void CPU(gemm_one)(const Gemm *g, void *mem) { passes(g, mem); }
 size_t CPU(gemm_work)(void)
 {
@@ -355,7 +385,9 @@ size_t CPU(gemm_work)(void)
 void CPU(gemm)(const Gemm *given)
 {
     Gemm g = *given;
-#ifndef ACT_BF16
+#ifdef ACT_BF16
+    if (g.y && g.k > DEEP * MUCH) { staged(&g); return; }
+#else
     if (g.y) { g.c = g.y; g.d = g.y; g.y = NULL; }
 #endif
     passes(&g, NULL);

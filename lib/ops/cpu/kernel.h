@@ -149,7 +149,8 @@ INLINE void pack_along_any(real *p, const void *x, size_t size, int64_t ld, int 
     for (int l = 0; l < k; l++, p += W) {
         int j = 0;
         if (W < VL && cols == W) {      /* part of a vector: masked stores would be slow */
-            UNROLL for (int i = 0; i < W; i++) p[i] = get_any(x, size, l * ld + i);
+            if (size == sizeof(real)) memcpy(p, (const real *)x + l * ld, (size_t)W * sizeof *p);
+            else UNROLL for (int i = 0; i < W; i++) p[i] = get_any(x, size, l * ld + i);
             continue;
         }
         for (; j + VL <= cols; j += VL) *(VecU *)(p + j) = load_any(x, size, l * ld + j, VL);
