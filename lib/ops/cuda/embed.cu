@@ -47,7 +47,7 @@ template <int V> INLINE void sstore(const Store &s, int64_t i, const float *x)
 }
 /* dw[key] += sum over its tokens n, in order, of (g ? g[n][c / D] : 1) dy[n]. A block has V * threads
  * channels of the key that begins at its place among the sorted tokens, if one does. */
-enum { SCATTER = 128 };
+enum { SCATTER = 128, AT_ONCE = 8 };    /* rows whose loads are under way: a frequent token has thousands */
 template <int V>
 static __global__ void scatter(Store dw, const Act *dy, const real *g, const int *key,
                                const int *order, int N, int C, int D)
@@ -57,11 +57,18 @@ static __global__ void scatter(Store dw, const Act *dy, const real *g, const int
     if (c >= C || (i > 0 && key[i - 1] == k)) return;
     float s[V];
     sload<V>(s, dw, (int64_t)k * C + c);
-    for (int64_t j = i; j < N && key[j] == k; j++) {
-        const int64_t n = order[j];
-        float d[V];
-        aload<V>(d, dy + n * C + c);
-        UNROLL for (int v = 0; v < V; v++) s[v] += g ? g[n * (C / D) + (c + v) / D] * d[v] : d[v];
+    int found = AT_ONCE;
+    for (int64_t j = i; found == AT_ONCE; j += AT_ONCE) {
+        float d[AT_ONCE][V];
+        int64_t n[AT_ONCE];
+        found = 0;
+        UNROLL for (int u = 0; u < AT_ONCE; u++) found += j + u < N && key[j + u] == k;
+        UNROLL for (int u = 0; u < AT_ONCE; u++) n[u] = u < found ? order[j + u] : 0;
+        UNROLL for (int u = 0; u < AT_ONCE; u++)
+            if (u < found) aload<V>(d[u], dy + n[u] * C + c);
+        UNROLL for (int u = 0; u < AT_ONCE; u++)
+            UNROLL for (int v = 0; v < V; v++)
+                if (u < found) s[v] += g ? g[n[u] * (C / D) + (c + v) / D] * d[u][v] : d[u][v];
     }
     sstore<V>(dw, (int64_t)k * C + c, s);
 }
