@@ -315,7 +315,9 @@ static void open_model(Run *r, const Json *state, const char *file)
     if (frozen) note(1, "%d of %d tensors are frozen", frozen, r->m->nparam);
     r->trained = r->m;
     lora_open(r, state, file);
-    r->o = optim_new(r->trained, &r->plan.os);
+    OptimSettings os = r->plan.os;
+    os.comm = r->comm;
+    r->o = optim_new(r->trained, &os);
     if (opt.sft && !opt.resume && !r->lora) sft_warm(r);
     if (!opt.resume) return;
     ckpt_optim(opt.out, r->o);

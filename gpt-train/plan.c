@@ -154,6 +154,7 @@ void plan_optim(Plan *p, double weight_decay)
         .beta2 = opt.beta2,
         .eps = opt.adam_eps,
         .ema = opt.ema,
+        .comm = comm_pretend(opt.ranks),
     };
     optim_groups(p->group, &p->os, p->cfg.C);
 }

@@ -52,8 +52,7 @@ int run_save(Run *r)
     else state_json(r, &state);
     clock_json(r, &clock);
     metrics_sync(r);                    /* a resume relies on the records up to here */
-    int bad = is_first() ? save(r, opt.out, r->o, !r->has_tok, state.s, clock.s) : 0;
-    bad = ranks_any(bad);
+    int bad = save(r, opt.out, r->o, !r->has_tok, state.s, clock.s);
     buf_free(&state);
     buf_free(&clock);
     if (bad) {

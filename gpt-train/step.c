@@ -59,19 +59,8 @@ static uint64_t valid_targets(Run *r)
     return (uint64_t)comm_sum((double)n);
 }
 
-/* All ranks' gradients. */
-static void add_up(const Run *r)
-{
-    for (Keep k = 0; k < KEEP_COUNT; k++) {
-        int64_t n;
-        Store g = model_grads(r->trained, k, &n);
-        if (n && g.w) r->comm->wait(r->comm->sum(g.w, n, COMM_REAL));
-        else if (n) r->comm->wait(r->comm->sum(g.hi, n, COMM_BF16));
-    }
-}
-
-/* The gradient of (sum of losses) / valid over the whole step, and over all ranks; false if a signal
- * came in between. */
+/* The gradient of (sum of losses) / valid over the whole step and all ranks, each its part, and all
+ * sums; false if a signal came in between. */
 static int gradient(Run *r, uint64_t valid)
 {
     int B = r->plan.B;
@@ -81,8 +70,9 @@ static int gradient(Run *r, uint64_t valid)
         if (ranks_stop()) return 0;
         step_batch(r, ranks_turn(r, i), B, valid);
     }
-    add_up(r);
-    r->comm->wait(r->comm->sum(r->micro.sum, SUM_SQUARES, COMM_F64));   /* those before it */
+    optim_reduce(r->o);
+    optim_squares(r->o, r->micro.sum + SUM_SQUARES);
+    r->comm->wait(r->comm->sum(r->micro.sum, MICRO_SUMS, COMM_F64));
     return 1;
 }
 
@@ -91,7 +81,6 @@ static int gradient(Run *r, uint64_t valid)
 static void update(Run *r, StepLog *s, uint64_t valid)
 {
     double sum[MICRO_SUMS];
-    grad_squares(r->trained, r->micro.sum + SUM_SQUARES);
     r->ops->get(sum, r->micro.sum, sizeof sum);
     double loss = sum[SUM_LOSS] / (double)valid, norm = sqrt(sum[SUM_SQUARES]);
     s->aux_loss = sum[SUM_AUX] * r->plan.cfg.llama.aux * r->m->aux_scale;

@@ -2,6 +2,7 @@
 #include "gpt/ckpt.h"
 #include "gpt/ckpt_dir.h"
 #include "gpt/ckpt_lora.h"
+#include "gpt/ckpt_optim.h"
 #include "gpt/safetensors.h"
 #include "gpt/weights.h"
 #include <errno.h>
@@ -15,26 +16,9 @@
 
 #define TEXT_MAX ((size_t)1 << 26)  /* bytes of config.json or state.json */
 
-/* The two moments of p: name and shape of tensor k (0 or 1). */
-static char *moment_name(const Optim *o, const Param *p, int k)
-{
-    static const char *const what[2][2] = { { "exp_avg", "exp_avg_sq" },
-                                            { "momentum_buffer", "second_momentum_buffer" } };
-    return xasprintf("state.%s.%s", p->name, what[optim_muon(o->adamw, p)][k]);
-}
-
-static int moment_shape(const Optim *o, const Param *p, int k, int64_t dim[2])
-{
-    bool second = optim_muon(o->adamw, p) && k == 1, rows = p->rows >= p->cols;
-    dim[0] = second && !rows ? 1 : p->rows;
-    dim[1] = second && rows ? 1 : p->cols;
-    return p->ndim;
-}
-
 /* ---- writing */
 
-/* n elements from the device, in chunks. */
-static void copy_out(StWriter *w, const Ops *ops, Store from, int64_t n, real *chunk)
+void ckpt_copy_out(StWriter *w, const Ops *ops, Store from, int64_t n, real *chunk)
 {
     for (int64_t i = 0; i < n; i += CKPT_CHUNK) {
         int64_t k = n - i < CKPT_CHUNK ? n - i : CKPT_CHUNK;
@@ -44,8 +28,7 @@ static void copy_out(StWriter *w, const Ops *ops, Store from, int64_t n, real *c
     (void)ckpt_step();              /* a place for a test to kill us, between two tensors */
 }
 
-/* What are bfloat16s here are in the file as well. */
-static void add_kept(StWriter *w, const Param *p, const char *name, int ndim, const int64_t *dim)
+void ckpt_add_kept(StWriter *w, const Param *p, const char *name, int ndim, const int64_t *dim)
 {
     if (p->keep == KEEP_HALF) stw_narrow(w, NARROW_BF16);
     stw_add(w, name, ndim, dim);
@@ -63,31 +46,13 @@ static StWriter *model_writer(const Model *m, int mean)
         const Param *p = &m->param[i];
         int64_t dim[2] = { p->rows, p->cols };
         if (mean || m->cfg.stored != NARROW_F32) stw_add(w, p->name, p->ndim, dim);
-        else add_kept(w, p, p->name, p->ndim, dim);
+        else ckpt_add_kept(w, p, p->name, p->ndim, dim);
     }
     return w;
 }
 
-static StWriter *optim_writer(const Optim *o)
-{
-    StWriter *w = stw_new();
-    char step[32];
-    snprintf(step, sizeof step, "%lld", (long long)o->t);
-    stw_meta(w, "step", step);
-    for (int i = 0; i < 2 * o->m->nparam; i++) {
-        const Param *p = &o->m->param[i / 2];
-        int64_t dim[2];
-        int ndim = moment_shape(o, p, i % 2, dim);
-        char *name = moment_name(o, p, i % 2);
-        add_kept(w, p, name, ndim, dim);
-        free(name);
-    }
-    return w;
-}
-
-/* The parameters of m, or their mean, or the moments of o. Frees w. */
-enum { WEIGHTS, MEAN, MOMENTS };
-static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, const Optim *o, int what)
+/* The parameters of m, or their mean. Frees w. */
+static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, const real *mean)
 {
     int fd = commit_create(c, file);
     if (fd < 0) {
@@ -98,13 +63,8 @@ static void write_tensors(Commit *c, int file, StWriter *w, const Model *m, cons
     stw_begin_fd(w, fd);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
-        if (what == WEIGHTS) copy_out(w, m->ops, var_weights(&p->var), p->n, chunk);
-        if (what == MEAN) copy_out(w, m->ops, store_real(o->ema + p->off), p->n, chunk);
-        for (int k = 0; what == MOMENTS && k < 2; k++) {
-            int64_t n;
-            Store x = optim_moment(o, p, k, &n);
-            copy_out(w, m->ops, x, n, chunk);
-        }
+        ckpt_copy_out(w, m->ops, mean ? store_real((real *)mean + p->off) : var_weights(&p->var),
+                      p->n, chunk);
     }
     commit_close(c, fd, file, stw_end(w));
     free(chunk);
@@ -140,22 +100,46 @@ static void texts_free(Texts *t)
 /* What a checkpoint holds. */
 typedef struct Kind { const Model *m; StWriter *weights; int file, config; } Kind;
 
+/* Is it so at any rank? */
+static int any(const Optim *o, int bad)
+{
+    double x = bad != 0;
+    if (o) o->comm->host->sum(&x, 1, COMM_F64);
+    return x > 0;
+}
+
 static int save(Commit *c, const Kind *k, const Optim *o, const Texts *t)
 {
     const real *ema = o ? o->ema : NULL;
     StWriter *wo = o ? optim_writer(o) : NULL, *we = ema ? model_writer(k->m, 1) : NULL;
     unsigned other = k->file == F_MODEL ? 1u << F_ADAPTER | 1u << F_ADAPTER_CONFIG : 0;
-    commit_room(c, stw_size(k->weights) + (o ? stw_size(wo) : 0) + (ema ? stw_size(we) : 0) +
-                       t->config.n + (t->tok ? t->tok->n : 0) + t->state.n + t->clock.n);
-    write_tensors(c, k->file, k->weights, k->m, o, WEIGHTS);
-    if (o) write_tensors(c, F_OPTIM, wo, k->m, o, MOMENTS);
-    if (ema) write_tensors(c, F_EMA, we, k->m, o, MEAN);
+    uint64_t ranks = o ? (uint64_t)o->comm->ranks : 1;
+    commit_room(c, stw_size(k->weights) + (o ? ranks * stw_size(wo) : 0) +
+                       (ema ? stw_size(we) : 0) + t->config.n + (t->tok ? t->tok->n : 0) +
+                       t->state.n + t->clock.n);
+    write_tensors(c, k->file, k->weights, k->m, NULL);
+    if (o) optim_write(c, wo, o);
+    if (ema) write_tensors(c, F_EMA, we, k->m, ema);
     write_text(c, k->config, t->config.s, t->config.n);
     if (t->tok) write_text(c, F_TOK, t->tok->s, t->tok->n);
     if (t->state.n) write_text(c, F_STATE, t->state.s, t->state.n);
     if (t->clock.n) write_text(c, F_CLOCK, t->clock.s, t->clock.n);
+    commit_ranks(c, (int)ranks);
+    if (any(o, c->failed)) c->failed = true;            /* all have written */
     return commit_end(c, (o ? 0 : 1u << F_OPTIM) | (ema ? 0 : 1u << F_EMA) | other |
                              (t->state.n ? 0 : 1u << F_STATE) | (t->clock.n ? 0 : 1u << F_CLOCK));
+}
+
+/* What another rank than the first does meanwhile. */
+static int save_part(const char *dir, const Optim *o)
+{
+    Commit c;
+    if (any(o, 0)) return -1;                           /* the first could not begin */
+    int bad = commit_join(&c, dir);
+    if (!bad) optim_write(&c, optim_writer(o), o);
+    if (any(o, bad || c.failed)) c.failed = true;
+    if (!bad) commit_leave(&c);
+    return any(o, 0) ? -1 : 0;
 }
 
 static int save_kind(const char *dir, const Kind *k, const Optim *o, Texts *t,
@@ -165,8 +149,13 @@ static int save_kind(const char *dir, const Kind *k, const Optim *o, Texts *t,
     int r = commit_begin(&c, dir);
     if (state_json) buf_printf(&t->state, "%s\n", state_json);
     if (clock_json) buf_printf(&t->clock, "%s\n", clock_json);
-    if (!r) r = save(&c, k, o, t);
-    else stw_discard(k->weights);
+    any(o, r);
+    if (!r) {
+        r = save(&c, k, o, t);
+        any(o, r);
+    } else {
+        stw_discard(k->weights);
+    }
     texts_free(t);
     return r;
 }
@@ -174,6 +163,7 @@ static int save_kind(const char *dir, const Kind *k, const Optim *o, Texts *t,
 int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
               const char *state_json, const char *clock_json)
 {
+    if (o && o->comm->rank) return save_part(dir, o);
     Texts t = { .tok = tok };
     Kind k = { m, model_writer(m, 0), F_MODEL, F_CONFIG };
     config_json(&m->cfg, &t.config);
@@ -183,6 +173,7 @@ int ckpt_save(const char *dir, const Model *m, const Optim *o, const Buf *tok,
 int ckpt_save_lora(const char *dir, const Lora *l, const char *base, uint64_t base_hash,
                    const Optim *o, const char *state_json, const char *clock_json)
 {
+    if (o && o->comm->rank) return save_part(dir, o);
     Texts t = { 0 };
     Kind k = { l->p, model_writer(l->p, 0), F_ADAPTER, F_ADAPTER_CONFIG };
     char *hash = xasprintf("%016" PRIx64, base_hash);
@@ -399,24 +390,11 @@ Model *ckpt_model(const char *dir, const Ops *ops, int how)
     return m;
 }
 
-static int64_t step_of(const StFile *f, const char *path)
-{
-    const Json *j = json_get(st_meta(f), "step");
-    int64_t t = 0;
-    bool good = j && j->kind == J_STR && j->len > 0 && j->len < 19;
-    for (size_t i = 0; good && i < j->len; i++) {
-        good = j->s[i] >= '0' && j->s[i] <= '9';
-        t = t * 10 + (j->s[i] - '0');
-    }
-    if (!good) die("%s: its metadata has no step", path);
-    return t;
-}
-
 void ckpt_optim(const char *dir, Optim *o)
 {
     int s = snapshot_begin(dir);
-    char *path = need(dir, F_OPTIM), *ema = o->ema ? need(dir, F_EMA) : NULL;
-    StFile *f = st_open(path);
+    OptimFiles *v = optim_open(dir);
+    char *ema = o->ema ? need(dir, F_EMA) : NULL;
     Weights *e = ema ? weights_file(ema) : NULL;
     snapshot_end(s);
     if (ema) {
@@ -424,19 +402,5 @@ void ckpt_optim(const char *dir, Optim *o)
         weights_close(e);
         free(ema);
     }
-    o->t = step_of(f, path);
-    real *chunk = xreallocarray(NULL, CKPT_CHUNK, sizeof *chunk);
-    for (int i = 0; i < 2 * o->m->nparam; i++) {
-        const Param *p = &o->m->param[i / 2];
-        int64_t dim[2], n;
-        int ndim = moment_shape(o, p, i % 2, dim);
-        char *name = moment_name(o, p, i % 2);
-        const StTensor *t = find(f, path, name, ndim, dim);
-        copy_in(f, t, o->m->ops, optim_moment(o, p, i % 2, &n), chunk);
-        free(name);
-    }
-    if (st_count(f) > 2 * o->m->nparam) warn("%s: holds tensors that are not used", path);
-    st_close(f);
-    free(chunk);
-    free(path);
+    optim_read(v, o);
 }

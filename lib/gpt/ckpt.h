@@ -1,5 +1,5 @@
 /* ckpt.h -- the model directory: model.safetensors, config.json, tokenizer.tok, state.json,
- * clock.json, optimizer-0.safetensors and, if a running mean is kept, model-ema.safetensors; or,
+ * clock.json, optimizer-RANK.safetensors (0 for one rank) and, if a running mean is kept, model-ema.safetensors; or,
  * in place of a model, an adapter: adapter_model.safetensors and adapter_config.json. Format and
  * commit protocol: pipegpt-model(5).
  *
@@ -28,7 +28,9 @@ void ckpt_lock(const char *dir);
 void ckpt_unlock(void);
 int ckpt_locked(const char *dir);           /* does a program hold it now? */
 
-/* state_json, clock_json: one JSON object each, or NULL. o NULL: no optimizer file. What is not
+/* Of a run of several ranks (o->comm) all call this, the first under the lock: it writes all but
+ * the others' optimizer-RANK.safetensors, and commits when those are whole; all get its answer.
+ * state_json, clock_json: one JSON object each, or NULL. o NULL: no optimizer file. What is not
  * given is removed with the old checkpoint, so that all files belong together; only the tokenizer
  * stays if tok (a tokenizer file's bytes) is NULL. Returns 0, or -1 with the reason told (disk full
  * ...) and the old checkpoint still whole. */
@@ -66,7 +68,7 @@ LoraSpec ckpt_lora_spec(const char *dir);
 Lora *ckpt_lora(const char *dir, Model *m, int train, uint64_t *base_hash);
 /* The same, not for training; warns if m, of model_dir, has other weights than those. */
 Lora *ckpt_lora_for(const char *dir, Model *m, const char *model_dir);
-/* moments, step count, o->ema; dies if there are none */
+/* moments, step count, o->ema; dies if there are none. They may be of another number of ranks. */
 void ckpt_optim(const char *dir, Optim *o);
 Json *ckpt_state(const char *dir, Arena *a);            /* NULL if there is no state.json */
 Json *ckpt_clock(const char *dir, Arena *a);            /* the same of clock.json */

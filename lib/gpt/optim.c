@@ -35,60 +35,106 @@ static const Stack *stack_of(const Model *m, int i)
     return &m->stack[k];
 }
 
+/* Every rank has what is smaller. */
+#define SMALL 1024
+
+static int is_small(const Param *p) { return p->n < SMALL; }
+
 /* The parameter after the span that begins with i: a change of group, of stack, of how they are kept
- * or of frozen ends it. */
-static int span_end(const Model *m, int adamw, int i)
+ * or of frozen ends it. What ranks share by rows is a span by itself. */
+static int span_end(const Model *m, const OptimSettings *o, int i)
 {
     const Param *p = &m->param[i];
-    const Stack *s = optim_muon(adamw, p) ? stack_of(m, i) : NULL;
-    int end = s ? s->first + s->count : m->nparam, k = i + 1;
+    const Stack *s = optim_muon(o->adamw, p) ? stack_of(m, i) : NULL;
+    int end = s ? s->first + s->count : m->nparam, k = i + 1, alone = !s && o->comm->ranks > 1;
+    if (alone && !is_small(p)) return k;
     while (k < end && m->param[k].group == p->group && m->param[k].keep == p->keep &&
-           m->param[k].frozen == p->frozen) k++;
+           m->param[k].frozen == p->frozen && !(alone && !is_small(&m->param[k]))) k++;
     return k;
 }
 
-/* The span that begins with parameter i. */
-static OptimSpan span_from(const Model *m, int adamw, int i)
+/* Units for each rank. Parts of a table begin where vectors of numbers may. */
+static int64_t part_of_rank(const OptimSpan *s, int ranks)
 {
-    const Param *p = &m->param[i], *last = &m->param[span_end(m, adamw, i) - 1];
+    int64_t part = (s->units + ranks - 1) / ranks;
+    return s->muon || s->unit % 16 == 0 ? part : (part + 15) / 16 * 16;
+}
+
+/* The span that begins with parameter i. */
+static OptimSpan span_from(const Model *m, const OptimSettings *o, int i)
+{
+    const Param *p = &m->param[i], *last = &m->param[span_end(m, o, i) - 1];
+    const Comm *c = o->comm;
     OptimSpan s = { .first = i, .count = (int)(last - p) + 1, .group = p->group,
-                    .muon = optim_muon(adamw, p), .frozen = p->frozen, .keep = p->keep,
+                    .muon = optim_muon(o->adamw, p), .frozen = p->frozen, .keep = p->keep,
                     .off = p->off, .n = last->off + last->n - p->off };
-    s.n2 = s.muon ? s.count * longer_side(p) : s.n;
-    assert(!s.muon || s.n == s.count * p->n);     /* no gaps in a stack */
+    int shared = !s.muon && (c->ranks == 1 || is_small(p));
+    s.unit = s.muon ? p->n : shared ? s.n : p->cols;
+    s.units = s.muon ? s.count : shared ? 1 : p->rows;
+    s.side = s.muon ? longer_side(p) : s.unit;
+    assert(s.n == s.units * s.unit);            /* no gaps in a stack */
+    s.nown = s.units;
+    if (c->ranks == 1 || shared) return s;
+    s.part = part_of_rank(&s, c->ranks);
+    s.own = c->rank * s.part < s.units ? c->rank * s.part : s.units;
+    s.nown = s.units - s.own < s.part ? s.units - s.own : s.part;
     return s;
 }
 
-/* Fills span [m->nparam] unless it is NULL. Returns the length of m2. */
-static int64_t cut(const Model *m, int adamw, OptimSpan *span, int *count)
+typedef struct Lengths { int64_t n1, n2, nh; } Lengths;
+static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+
+/* Fills span [m->nparam] unless it is NULL; how long the moments' arrays are. */
+static Lengths cut(const Model *m, const OptimSettings *o, OptimSpan *span, int *count)
 {
-    int64_t n2 = 0;
+    Lengths l = { 0 };
+    int one = o->comm->ranks == 1;
     *count = 0;
     for (int i = 0; i < m->nparam; ++*count) {
-        OptimSpan s = span_from(m, adamw, i);
-        s.off2 = s.keep == KEEP_HALF ? s.off : n2;
-        if (s.keep != KEEP_HALF) n2 += (s.n2 + 15) / 16 * 16;
+        OptimSpan s = span_from(m, o, i);
+        int half = s.keep == KEEP_HALF;
+        s.off1 = one ? s.off - (half ? 0 : m->nhalf) : half ? l.nh : l.n1;
+        s.off2 = half ? s.off1 : l.n2;
+        if (half) l.nh += padded(s.nown * s.unit);
+        else l.n1 += padded(s.nown * s.unit), l.n2 += padded(s.nown * s.side);
         i += s.count;
         if (span) span[*count] = s;
     }
-    return n2;
+    if (one) l.n1 = m->n - m->nhalf, l.nh = m->nhalf;   /* one as the parameters, gaps included */
+    return l;
 }
 
-/* A span's moments: first (k 0), second (1). */
+/* The moments of a span's own units: first (k 0), second (1). */
 static Store moments(const Optim *o, const OptimSpan *s, int k)
 {
-    if (s->keep == KEEP_HALF) return (Store){ .hi = (k ? o->h2 : o->h1) + s->off };
-    return store_real(k ? o->m2 + s->off2 : o->m1 + (s->off - o->m->nhalf));
+    if (s->keep == KEEP_HALF) return (Store){ .hi = k ? o->h2 + s->off2 : o->h1 + s->off1 };
+    return store_real(k ? o->m2 + s->off2 : o->m1 + s->off1);
 }
 
-Store optim_moment(const Optim *o, const Param *p, int k, int64_t *n)
+static const OptimSpan *span_of(const Optim *o, const Param *p)
 {
-    int i = (int)(p - o->m->param), at = 0;
-    while (i >= o->span[at].first + o->span[at].count) at++;
-    const OptimSpan *s = &o->span[at];
-    int rows = k && s->muon;                    /* one number per row or column */
-    *n = rows ? longer_side(p) : p->n;
-    return store_at(moments(o, s, k), rows ? (i - s->first) * *n : p->off - s->off);
+    int i = (int)(p - o->m->param), k = 0;
+    while (i >= o->span[k].first + o->span[k].count) k++;
+    return &o->span[k];
+}
+
+int optim_saves(const Optim *o, const Param *p) { return span_of(o, p)->part || o->comm->rank == 0; }
+
+Store optim_moment(const Optim *o, const Param *p, int k, int64_t *at, int64_t *n)
+{
+    const OptimSpan *s = span_of(o, p);
+    int64_t size = k && s->muon ? s->side : p->n, before = p->off - s->off;
+    int64_t u = p - o->m->param - s->first - s->own;
+    *at = 0;
+    *n = size;
+    if (s->muon) {                              /* whole matrices */
+        if (u < 0 || u >= s->nown) *n = 0;
+        before = *n ? u * size : 0;
+    } else if (s->part) {                       /* rows of one table */
+        *at = s->own * s->unit;
+        *n = s->nown * s->unit;
+    }
+    return store_at(moments(o, s, k), before);
 }
 
 /* ---- memory */
@@ -101,12 +147,13 @@ static int part_of(const Ops *ops, int count, int rows, int cols)
     return part;
 }
 
-static size_t tmp_bytes(const Model *m, int adamw)
+static size_t tmp_bytes(const Model *m, const OptimSettings *o)
 {
     size_t most = 0;
-    for (int i = 0; !adamw && i < m->nstack; i++) {
+    int ranks = o->comm->ranks;
+    for (int i = 0; !o->adamw && i < m->nstack; i++) {
         const Stack *s = &m->stack[i];
-        int part = part_of(m->ops, s->count, s->rows, s->cols);
+        int part = part_of(m->ops, (s->count + ranks - 1) / ranks, s->rows, s->cols);
         size_t n = m->ops->muon_tmp(part, s->rows, s->cols);
         if (n > most) most = n;
     }
@@ -116,13 +163,22 @@ static size_t tmp_bytes(const Model *m, int adamw)
 static size_t reals(int64_t n) { return size_mul((size_t)n, sizeof(real)); }
 static size_t halves(int64_t n) { return size_mul((size_t)n, sizeof(uint16_t)); }
 
-size_t optim_bytes(const Model *m, const OptimSettings *s)
+/* s with the ranks that it goes without saying there are. */
+static OptimSettings with_ranks(const OptimSettings *s)
+{
+    OptimSettings o = *s;
+    if (!o.comm) o.comm = &comm_none;
+    return o;
+}
+
+size_t optim_bytes(const Model *m, const OptimSettings *settings)
 {
     int count;
-    size_t n = size_add(reals(m->n - m->nhalf), reals(cut(m, s->adamw, NULL, &count)));
-    n = size_add(n, halves(2 * m->nhalf));
-    if (s->ema > 0) n = size_add(n, reals(m->n));
-    return size_add(n, tmp_bytes(m, s->adamw));
+    OptimSettings s = with_ranks(settings);
+    Lengths l = cut(m, &s, NULL, &count);
+    size_t n = size_add(size_add(reals(l.n1), reals(l.n2)), halves(2 * l.nh));
+    if (s.ema > 0) n = size_add(n, reals(m->n));
+    return size_add(n, tmp_bytes(m, &s));
 }
 
 /* The mean moves towards the weights, by 1: it becomes them. */
@@ -134,24 +190,29 @@ static void ema_to(Optim *o, double by)
     }
 }
 
-Optim *optim_new(Model *m, const OptimSettings *s)
+Optim *optim_new(Model *m, const OptimSettings *settings)
 {
     Optim *o = xcalloc(1, sizeof *o);
+    OptimSettings s = with_ranks(settings);
     o->m = m;
-    o->adamw = s->adamw;
-    optim_groups(o->group, s, m->cfg.C);
+    o->comm = s.comm;
+    o->adamw = s.adamw;
+    optim_groups(o->group, &s, m->cfg.C);
     o->span = xcalloc((size_t)m->nparam, sizeof *o->span);
-    o->n2 = cut(m, s->adamw, o->span, &o->nspan);
-    o->m1 = m->ops->alloc(reals(m->n - m->nhalf));
+    Lengths l = cut(m, &s, o->span, &o->nspan);
+    o->n1 = l.n1;
+    o->n2 = l.n2;
+    o->nh = l.nh;
+    o->m1 = m->ops->alloc(reals(o->n1));
     o->m2 = m->ops->alloc(reals(o->n2));
-    if (m->nhalf) {
-        o->h1 = m->ops->alloc(halves(m->nhalf));
-        o->h2 = m->ops->alloc(halves(m->nhalf));
+    if (o->nh) {
+        o->h1 = m->ops->alloc(halves(o->nh));
+        o->h2 = m->ops->alloc(halves(o->nh));
     }
-    o->ntmp = tmp_bytes(m, s->adamw);
+    o->ntmp = tmp_bytes(m, &s);
     o->tmp = o->ntmp ? m->ops->alloc(o->ntmp) : NULL;
-    o->ema_decay = s->ema;
-    if (s->ema > 0) {
+    o->ema_decay = s.ema;
+    if (s.ema > 0) {
         o->ema = m->ops->alloc(reals(m->n));
         ema_to(o, 1);
     }
@@ -162,14 +223,56 @@ void optim_free(Optim *o)
 {
     if (!o) return;
     const Ops *ops = o->m->ops;
-    ops->free(o->m1, reals(o->m->n - o->m->nhalf));
+    ops->free(o->m1, reals(o->n1));
     ops->free(o->m2, reals(o->n2));
-    if (o->h1) ops->free(o->h1, halves(o->m->nhalf));
-    if (o->h2) ops->free(o->h2, halves(o->m->nhalf));
+    if (o->h1) ops->free(o->h1, halves(o->nh));
+    if (o->h2) ops->free(o->h2, halves(o->nh));
     if (o->tmp) ops->free(o->tmp, o->ntmp);
     if (o->ema) ops->free(o->ema, reals(o->m->n));
     free(o->span);
     free(o);
+}
+
+/* ---- between ranks */
+
+/* The span's numbers, of which the Var of its first parameter has the first. */
+typedef int64_t Parts(void *x, int64_t n, int64_t part, CommType t);
+static int64_t exchange(const OptimSpan *s, Parts *f, Store x)
+{
+    int64_t n = s->units * s->unit, part = s->part * s->unit, call = 0;
+    if (x.w) call = f(x.w, n, part, COMM_REAL);
+    if (x.hi) call = f(x.hi, n, part, COMM_BF16);
+    if (x.lo) call = f(x.lo, n, part, COMM_BF16);       /* bits: only moved */
+    return call;
+}
+
+void optim_reduce(Optim *o)
+{
+    const Comm *c = o->comm;
+    int64_t call = -1;
+    for (int i = 0; c->ranks > 1 && i < o->nspan; i++) {
+        const OptimSpan *s = &o->span[i];
+        Store g = var_grad(&o->m->param[s->first].var);
+        if (s->frozen) continue;
+        if (s->part) call = exchange(s, c->scatter, g);
+        else call = c->sum(g.w ? (void *)g.w : g.hi, s->n, g.w ? COMM_REAL : COMM_BF16);
+    }
+    if (call >= 0) c->wait(call);
+}
+
+void optim_squares(const Optim *o, double *sum)
+{
+    const Model *m = o->m;
+    if (o->comm->ranks == 1) {
+        grad_squares(m, sum);
+        return;
+    }
+    for (int i = 0; i < o->nspan; i++) {
+        const OptimSpan *s = &o->span[i];
+        int64_t n = s->part || !o->comm->rank ? s->nown * s->unit : 0;
+        if (n && !s->frozen)
+            m->ops->sumsq(sum, store_at(var_grad(&m->param[s->first].var), s->own * s->unit), n);
+    }
 }
 
 /* ---- the step */
@@ -180,8 +283,10 @@ static void adamw(Optim *o, const OptimSpan *s, double lr_mult)
     const Var *x = &m->param[s->first].var;
     const OptimGroup *g = &o->group[s->group];
     double t = (double)o->t, c1 = 1 - pow(g->beta1, t), c2 = 1 - pow(g->beta2, t);
-    m->ops->adamw(var_weights(x), var_grad(x), moments(o, s, 0), moments(o, s, 1), s->n,
-                  g->lr * lr_mult, g->beta1, g->beta2, g->eps, g->wd, c1, c2);
+    int64_t at = s->own * s->unit;
+    m->ops->adamw(store_at(var_weights(x), at), store_at(var_grad(x), at), moments(o, s, 0),
+                  moments(o, s, 1), s->nown * s->unit, g->lr * lr_mult, g->beta1, g->beta2, g->eps,
+                  g->wd, c1, c2);
 }
 
 static void muon(Optim *o, const OptimSpan *s, double lr_mult, double momentum, double wd)
@@ -190,14 +295,13 @@ static void muon(Optim *o, const OptimSpan *s, double lr_mult, double momentum, 
     const OptimGroup *g = &o->group[PG_MATRIX];
     const Param *k = &m->param[s->first];
     real *m1 = moments(o, s, 0).w, *m2 = moments(o, s, 1).w;
-    int64_t size = k->n, side = s->n2 / s->count;
     double lr = g->lr * lr_mult * sqrt(fmax(1, (double)k->rows / k->cols));
-    int part = part_of(m->ops, s->count, k->rows, k->cols);
-    for (int i = 0; i < s->count; i += part) {
-        int n = s->count - i < part ? s->count - i : part;
-        int64_t at = i * size;
-        m->ops->muon(store_at(var_weights(&k->var), at), k->var.dw + at, m1 + at, m2 + i * side,
-                     o->tmp, n, k->rows, k->cols, momentum, g->beta2, lr, wd);
+    int own = (int)s->nown, part = part_of(m->ops, own, k->rows, k->cols);
+    for (int i = 0; i < own; i += part) {
+        int n = own - i < part ? own - i : part;
+        int64_t at = (s->own + i) * s->unit;
+        m->ops->muon(store_at(var_weights(&k->var), at), k->var.dw + at, m1 + i * s->unit,
+                     m2 + i * s->side, o->tmp, n, k->rows, k->cols, momentum, g->beta2, lr, wd);
     }
 }
 
@@ -208,15 +312,19 @@ static double ema_decay(const Optim *o)
     return fmin(o->ema_decay, (1 + t) / (10 + t));
 }
 
+/* While the ranks exchange a span's new weights, the next is updated. */
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
 {
+    int64_t call = -1;
     o->t++;
     for (int i = 0; i < o->nspan; i++) {
         const OptimSpan *s = &o->span[i];
         if (s->frozen) continue;
-        if (s->muon) muon(o, s, lr_mult, momentum, muon_wd);
-        else adamw(o, s, lr_mult);
+        if (s->nown && s->muon) muon(o, s, lr_mult, momentum, muon_wd);
+        else if (s->nown) adamw(o, s, lr_mult);
+        if (s->part) call = exchange(s, o->comm->gather, var_weights(&o->m->param[s->first].var));
     }
+    if (call >= 0) o->comm->wait(call);
     if (o->ema) ema_to(o, 1 - ema_decay(o));
 }
 

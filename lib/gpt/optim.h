@@ -7,10 +7,15 @@
  * The parameters are cut into spans: a stack of equal matrices, or a run of neighbours of one
  * AdamW group that are kept alike. Padding inside a run is zero, has no gradient, and stays zero.
  * Moments are reals, those of KEEP_HALF parameters bfloat16s, rounded to the nearest each step, as
- * in the original. */
+ * in the original. *
+ * Several ranks share the work and the moments (Rajbhandari et al. 2020, arXiv 1910.02054, its second
+ * stage): of a stack each rank has whole matrices, of a larger table rows, and updates those from the
+ * sum of all ranks' gradients; then all have all weights again. What is small every rank updates. A
+ * rank may have none of a stack. */
 #ifndef GPT_OPTIM_H
 #define GPT_OPTIM_H
 #include "gpt/model.h"
+#include "ops/comm.h"
 
 typedef struct OptimGroup {
     double lr, beta1, beta2, eps, wd;
@@ -24,6 +29,7 @@ typedef struct OptimSettings {
     int adamw;                      /* AdamW for everything, by the next four; else those above */
     double lr, beta1, beta2, eps;   /* with weight_decay and lr_scale; what decays is everything */
     double ema;                     /* decay per step of the weights' running mean; 0: none */
+    const Comm *comm;               /* NULL: one rank */
 } OptimSettings;
 
 typedef struct OptimSpan {
@@ -33,8 +39,12 @@ typedef struct OptimSpan {
     int frozen;                     /* left alone; its moments stay 0 */
     Keep keep;
     int64_t off, n;                 /* in the parameters' numbering */
-    int64_t off2, n2;               /* in m2: AdamW n2 = n; Muon n2 = count max(rows, cols);
-                                       KEEP_HALF: in h2, off2 = off */
+    int64_t unit, units;            /* elements of what goes to one rank, a row or a matrix; how many */
+    int64_t part;                   /* units for each rank, as in comm.h; 0: every rank updates all */
+    int64_t own, nown;              /* units from own on are this rank's */
+    int64_t side;                   /* second moments of a unit: AdamW unit, Muon max(rows, cols) */
+    int64_t off1, off2;             /* where the moments of its own units lie: in m1 and m2, or h1 and
+                                       h2 if KEEP_HALF */
 } OptimSpan;
 
 typedef struct Optim {
@@ -42,11 +52,11 @@ typedef struct Optim {
     OptimGroup group[PG_COUNT];
     int adamw;                      /* nothing goes by Muon */
     OptimSpan *span; int nspan;
-    real *m1, *m2;                  /* device: m1 [m->n - m->nhalf] first moments, Muon's momentum
-                                       among them; m2 [n2] second ones, per row or column for a
-                                       matrix */
-    int64_t n2;
-    uint16_t *h1, *h2;              /* [m->nhalf] both, of KEEP_HALF parameters */
+    const Comm *comm;
+    real *m1, *m2;                  /* device: [n1] first moments, Muon's momentum among them; [n2]
+                                       second ones, per row or column for a matrix */
+    uint16_t *h1, *h2;              /* [nh] both, of KEEP_HALF parameters */
+    int64_t n1, n2, nh;
     real *ema; double ema_decay;    /* [m->n] running mean of the weights, from optim_new() on; or
                                        NULL */
     void *tmp; size_t ntmp;
@@ -56,8 +66,16 @@ typedef struct Optim {
 Optim *optim_new(Model *m, const OptimSettings *s);     /* moments zero; m must be for training */
 void optim_free(Optim *o);
 void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C); /* the table of groups */
-/* p's first (k 0) or second (1) moments, and how many there are. */
-Store optim_moment(const Optim *o, const Param *p, int k, int64_t *n);
+/* p's first (k 0) or second (1) moments, as far as this rank has them: n from element `at` on. */
+Store optim_moment(const Optim *o, const Param *p, int k, int64_t *at, int64_t *n);
+/* Is it for this rank to save them? What every rank has the first one saves. */
+int optim_saves(const Optim *o, const Param *p);
+/* Before a step of several ranks: of each gradient's parts the rank's own become the sum over ranks,
+ * the others are spent. */
+void optim_reduce(Optim *o);
+/* *sum (device) += the squares of all gradients, which were reduced, in as far as they are this
+ * rank's: the ranks' sums add up to those of one. */
+void optim_squares(const Optim *o, double *sum);
 /* One step from m's gradients, learning rates times lr_mult; Muon's momentum and weight decay as
  * given. The gradients are spent. */
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd);

@@ -36,6 +36,7 @@ typedef struct Comm {
     void (*barrier)(void);              /* waits until all ranks are here */
 } Comm;
 
+extern const Comm comm_none;            /* one rank */
 /* Joins the other ranks if the environment says that there are any; else one rank, and MPI is not
  * touched. Before any thread is started. Dies if they cannot be joined. Standard output is rank 0's
  * from then on, the others' goes nowhere. exit(0) waits for all ranks to come there. */

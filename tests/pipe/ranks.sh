@@ -16,12 +16,15 @@ agree() { cat "$@" >both; field one.jsonl loss >f1; field both loss >f2; near f1
 ok "one rank" "$run -B 12 -o one >one.jsonl"
 ok "two ranks" "ranks 2 $run -B 2 -o two >two.jsonl"
 is "  losses as one's" "agree two.jsonl" 10
+is "  a file each" "files two" "optimizer-0.safetensors optimizer-1.safetensors"
 ok "stopped" "ranks 2 $run -B 2 --stop-at 5 -o part >part.jsonl && cp -r part part3 && cp -r part part1"
 ok "  and resumed: the same bytes" "ranks 2 gpt-train -q -j 1 --resume -o part >rest.jsonl && same two part"
 ok "resumed by three" "ranks 3 gpt-train -q -j 1 --resume -o part3 >rest3.jsonl"
 is "  losses as one's" "agree part.jsonl rest3.jsonl" 10
+is "  a file each" "files part3" "optimizer-0.safetensors optimizer-1.safetensors optimizer-2.safetensors"
 ok "resumed by one" "gpt-train -q -j 1 --resume -o part1 >rest1.jsonl"
 is "  losses as one's" "agree part.jsonl rest1.jsonl" 10
+is "  one file" "files part1" "optimizer-0.safetensors"
 ok "begun by one, resumed by two" "$run -B 6 --stop-at 5 -o first >first.jsonl && ranks 2 gpt-train -q -j 1 --resume -o first >second.jsonl"
 is "  losses as one's" "agree first.jsonl second.jsonl" 10
 ok "four rows for two ranks of four: smaller micro-batches" "$run -B 4 --total-batch-size 128 --stop-at 2 -o small >/dev/null && ranks 2 gpt-train -q -j 1 --resume --stop-at 3 -o small"
@@ -65,11 +68,11 @@ cat >chat.jsonl <<'X'
 {"messages": [{"role": "user", "content": "What of?"}, {"role": "assistant", "content": "Beer, of course, 99 bottles of it on the wall."}]}
 X
 tok-encode -q -t a.tok --chat chat.jsonl | pack-rows -q --sft -T 32 -o chat.rows || exit 1
-tune="--sft --init two --train chat.rows --steps 4 --total-batch-size 128"
+tune="--dtype fp32 --sft --init two --train chat.rows --steps 4 --total-batch-size 128"
 ok "fine-tuning by one" "gpt-train -q -j 1 $tune -B 4 -o sft1 >one.jsonl"
 ok "  and by two, with moments of two" "ranks 2 gpt-train -q -j 1 $tune -B 1 -o sft2 >sft2.jsonl"
 is "  the same losses" "agree sft2.jsonl" 4
-tune="--lora r=2,targets=all --init two --train a.rows --steps 4 --total-batch-size 128"
+tune="--dtype fp32 --lora r=2,targets=all --init two --train a.rows --steps 4 --total-batch-size 128"
 ok "an adapter by one" "gpt-train -q -j 1 $tune -B 4 -o lora1 >one.jsonl"
 ok "  by two, stopped and resumed" "ranks 2 gpt-train -q -j 1 $tune -B 1 -o lora2 --stop-at 2 >lora2.jsonl && ranks 2 gpt-train -q -j 1 --resume -o lora2 >lora3.jsonl"
 is "  the same losses" "agree lora2.jsonl lora3.jsonl" 4

@@ -107,7 +107,7 @@ static int optim_version(const Optim *o)
     Run want = run_of(v);
     for (int i = 0; i < o->m->nparam; i++) {
         const Param *p = &o->m->param[i];
-        int64_t n, at = optim_moment(o, p, 1, &n).w - o->m2;
+        int64_t n, from, at = optim_moment(o, p, 1, &from, &n).w - o->m2;
         same &= !memcmp(o->m1 + p->off, want.o->m1 + p->off, (size_t)p->n * sizeof(real));
         same &= !memcmp(o->m2 + at, want.o->m2 + at, (size_t)n * sizeof(real));
     }

@@ -25,7 +25,8 @@ static real *weights(const Model *m, const Param *p)
 }
 static real *moment(const Optim *o, const Param *p, int k, int64_t *n)
 {
-    Store s = optim_moment(o, p, k, n);
+    int64_t from;
+    Store s = optim_moment(o, p, k, &from, n);
     real *x = xreallocarray(NULL, (size_t)*n, sizeof *x);
     o->m->ops->load(x, s, *n);
     return x;

@@ -65,14 +65,14 @@ static void tiling(const Optim *o)
         for (int k = s->first; k < s->first + s->count; k++) good &= m->param[k].group == s->group;
         next = s->first + s->count;
         end = s->off + s->n;
-        end2 = s->off2 + s->n2;
+        end2 = s->off2 + s->units * s->side;
     }
     ok(good && next == m->nparam && end <= m->n && end2 <= o->n2, "%d spans hold all %d parameters",
        o->nspan, m->nparam);
     char *used = xcalloc((size_t)o->n2, 1);
     for (int i = 0; i < m->nparam; i++) {
         const Param *p = &m->param[i];
-        int64_t n, at = optim_moment(o, p, 1, &n).w - o->m2;
+        int64_t n, from, at = optim_moment(o, p, 1, &from, &n).w - o->m2;
         int64_t want = p->group == PG_MATRIX ? (p->rows >= p->cols ? p->rows : p->cols) : p->n;
         good &= n == want && at >= 0 && at + n <= o->n2;
         for (int64_t k = at; good && k < at + n; k++) good &= !used[k]++;
@@ -127,8 +127,9 @@ static void freezing(void)
     int kept = 1, rest = 1, zero = 1;
     for (int i = 0; i < b->nparam; i++) {
         const Param *p = &b->param[i];
-        int64_t n2;
-        real *at = optim_moment(y, p, 1, &n2).w, *was = optim_moment(x, &a->param[i], 1, &n2).w;
+        int64_t n2, from;
+        real *at = optim_moment(y, p, 1, &from, &n2).w;
+        real *was = optim_moment(x, &a->param[i], 1, &from, &n2).w;
         real *w = fetch(real_ops, b->w + p->off, p->n);
         real *m1 = fetch(real_ops, y->m1 + p->off, p->n), *m2 = fetch(real_ops, at, n2);
         if (p->frozen) kept &= !memcmp(w, start + p->off, (size_t)p->n * sizeof *w);
