@@ -7,6 +7,7 @@
 #   ops        each operation of a step of depth 20 against the device's roofs
 #   training   depth 12 in bf16, 100 steps: tok/s, MFU, memory; the same in fp8 from compute capability
 #              8.9 on; losses of 20 steps against the CPU's
+#   two        20 losses of two ranks on two devices, if there are two, against the CPU's
 #   decoding   a row of 256 tokens from that model: tok/s, and what part of the bandwidth that is
 #
 # CUDA_ARCHS=90a (or the device's): kernels for it, which fp8's conversion gains by.
@@ -129,6 +130,16 @@ for dtype in fp32 bf16; do
     agree="$agree${agree:+, }\"$dtype\": $off"
 done
 
+# ---- two devices, as two ranks: 20 losses of that model again
+two=null
+if [ "${GPU_RANKS:-1}" -ge 2 ] || { [ "$GPU_DEVICE" != cpu ] && [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; }; then
+    train() { timeout 120 mpirun -np 2 gpt-train -q -j 1 -t "$dir/a.tok" --train "$dir/a.rows" --force "$@" </dev/null; }
+    train --depth 4 --aspect-ratio 32 --steps 20 --total-batch-size "$((2 * GPU_T))" -B 1 -d "$GPU_DEVICE" --dtype bf16 -o "$dir/s" | field loss >"$dir/loss.2"
+    two=$(paste "$dir/loss.cpu" "$dir/loss.2" | awk '{d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d} END {printf "%.2g", NF < 2 || NR < 20 ? 99 : m}')
+    awk -v x="$two" 'BEGIN {exit !(x <= 2e-2)}' || { failed=1; say "two ranks: not the CPU's losses"; }
+    say "two ranks: 20 losses within $two of the CPU's"
+fi
+
 # ---- decoding: a short and a long answer; the difference is that of the tokens
 decode() {
     gpt-sample -q -m "$dir/bf16" -d "$GPU_DEVICE" --dtype bf16 -p ba -n "$1" --temperature 0 --json |
@@ -146,5 +157,5 @@ printf '{"device": "%s", "peak_tflops": %s, "bandwidth_gbytes": %s, "passed": %s
     "$name" "$peak" "$bandwidth" "$([ $failed = 0 ] && echo true || echo false)" "$((480 - $(left)))"
 printf ' "tests": [%s],\n "sanitizer": [%s],\n "ops": [%s],\n' "$tests" "$sanitizer" "$ops"
 printf ' "training": %s,\n "training_fp8": %s,\n' "$training" "$fp8"
-printf ' "loss_off_cpu": {%s},\n "decoding": {%s}}\n' "$agree" "$decoding"
+printf ' "loss_off_cpu": {%s},\n "two_ranks_off_cpu": %s,\n "decoding": {%s}}\n' "$agree" "$two" "$decoding"
 exit $failed
