@@ -85,7 +85,7 @@ static void batch_free(Batch *b)
 
 void encode_run(Encode *e, char **files, int n)
 {
-    Ring r = { .n = 2 * (size_t)e->threads + 1 };
+    Ring r = { .n = e->threads > 1 ? 2 * (size_t)e->threads + 1 : 1 };
     Thread *t = xcalloc((size_t)e->threads, sizeof *t);
     r.b = xcalloc(r.n, sizeof *r.b);
     r.feed = feed_new(e, files, n);

@@ -34,9 +34,11 @@ least() { sort -n "$1" | head -n 1; }
 clock() { # NAME COMMAND...: its wall time in seconds to NAME
     to=$dir/$1; shift
     rm -f "$dir/out"                    # freeing an old file of up to four times the size is not it
-    /usr/bin/env time -f '%e %M' -o "$dir/time" "$@" || exit 1
-    awk '{print $1}' "$dir/time" >>"$to"; awk '{print $2}' "$dir/time" >>"$dir/kb"
+    from=$(date +%s%N)
+    "$@" || exit 1
+    awk -v a="$from" -v b="$(date +%s%N)" 'BEGIN {printf "%.4f\n", (b - a) / 1e9}' >>"$to"
 }
+memory() { /usr/bin/env time -f %M -a -o "$dir/kb" "$@" || exit 1; }
 bytes=$(tok-encode -q -t "$tok" --no-bos "$docs" | tok-encode -q -t "$tok" --decode --raw | wc -c)
 [ "$peer" ] && { tok-encode --convert "$tok" "$dir/ranks.tiktoken" || exit 1; }
 
@@ -49,6 +51,8 @@ for r in $(seq "$rounds"); do
     if [ "$r" = 1 ]; then set -- "$dir/ids"; else set --; fi
     $one python3 "$dir/peer.py" "$dir/ranks.tiktoken" "$docs" "$@" >>"$dir/theirs" || exit 1
 done
+memory $one tok-encode -q -j 1 -t "$tok" -o "$dir/out" "$docs" "$docs"
+memory $two tok-encode -q -j 2 -t "$tok" -o "$dir/out" "$docs" "$docs"
 rate() { awk -v b="$bytes" -v t="$1" -v n="${2:-1}" 'BEGIN {printf "%.0f MB/s", n * b / t / 1e6}'; }
 cold=$(least "$dir/cold"); four=$(least "$dir/four"); both=$(least "$dir/both")
 warm=$(awk -v a="$four" -v b="$cold" 'BEGIN {print (a - b) / 3}')
