@@ -340,6 +340,7 @@ static void passes(const Gemm *g, void *mem)
 {
     const int depth = (int)div_up(g->k, DEEP), ks = g->y ? (int)max64(depth, 1) : part(depth, KS, 8);
     Gemm now = *g;
+    if (g->m <= 0 || g->n <= 0) return;
     for (int l = 0; l == 0 || l < depth; l += ks) {
         const int64_t k0 = (int64_t)l * DEEP;
         now.k = (int)min64((int64_t)ks * DEEP, g->k - k0);
@@ -386,7 +387,7 @@ void CPU(gemm)(const Gemm *given)
 {
     Gemm g = *given;
 #ifdef ACT_BF16
-    if (g.y && g.k > DEEP * MUCH) { staged(&g); return; }
+    if (g.y && g.n > 0 && g.k > DEEP * MUCH) { staged(&g); return; }
 #else
     if (g.y) { g.c = g.y; g.d = g.y; g.y = NULL; }
 #endif
