@@ -318,6 +318,7 @@ static void open_model(Run *r, const Json *state, const char *file)
     OptimSettings os = r->plan.os;
     os.comm = r->comm;
     r->o = optim_new(r->trained, &os);
+    optim_pool(r->o, &r->tape);
     if (opt.sft && !opt.resume && !r->lora) sft_warm(r);
     if (!opt.resume) return;
     ckpt_optim(opt.out, r->o);

@@ -253,11 +253,12 @@ void plan_count(Plan *p)
     p->lora_params = l ? lora_count(l) : 0;
     p->lora_maps = l ? l->nlow : 0;
     Optim *o = optim_new(trained, &p->os);
-    p->mem_optim = (double)optim_bytes(trained, &p->os);
+    p->mem_optim = (double)(optim_bytes(trained, &p->os) - o->ntmp);     /* lent, see optim_pool() */
     Micro u;
     micro_init(&u, ops, p->B, p->T, opt.doc_mask);
     Tape t;
     tape_init(&t, ops);
+    optim_pool(o, &t);
     t.on = 1;
     t.recompute = opt.recompute;
     Var *h = model_forward_docs(m, &t, u.x, u.doc, p->B, p->T);
@@ -265,8 +266,8 @@ void plan_count(Plan *p)
     tape_backward(&t);
     p->flops_fwd = n.flops_fwd;
     p->flops_bwd = n.flops_bwd;
-    p->mem_acts = (double)t.bytes;
     optim_step(o, 1, 0.9, 0);
+    p->mem_acts = (double)t.bytes;
     p->flops_opt = n.flops_opt;
     const double threads = opt.threads > 0 ? opt.threads : (double)sysconf(_SC_NPROCESSORS_ONLN);
     p->mem_program = PROGRAM_BYTES + (double)n.scratch + threads * (double)n.packed +

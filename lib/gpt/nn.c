@@ -457,11 +457,14 @@ Var *nn_swiglu(Tape *t, Var *a, Var *b)
 
 /* Rows of logits that exist at once: 1024, fewer where that were more than 128 MB, at least 16. A
  * product with fewer is slower, since it packs the whole of lm_head: of a step at depth 12 in fp32,
- * 1024 rows saved a sixth against 256. */
-static int loss_chunk(const Ops *ops, int N, int Vp)
+ * 1024 rows saved a sixth against 256. With bfloat16s not many more than lie where the first gradient
+ * of an MLP will, 4 N C, and 256 at least: 384 at depth 12. */
+static int loss_chunk(const Ops *ops, int N, int C, int Vp)
 {
-    int64_t n = ((int64_t)128 << 20) / ((int64_t)ops->act_size * Vp);
+    int64_t n = ((int64_t)128 << 20) / ((int64_t)ops->act_size * Vp), fit = 4 * (int64_t)N * C / Vp;
     n = n < 16 ? 16 : n > 1024 ? 1024 : n;
+    if (fit < 256) fit = 256;
+    if (ops->act_size == 2 && n > fit) n = fit;
     return n < N ? (int)n : N;
 }
 
@@ -470,11 +473,11 @@ void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt
 {
     if (!t->on)
         scale = 0;
-    int chunk = loss_chunk(O, N, Vp);
-    Act *z = tape_mem(t, (size_t)chunk * (size_t)Vp * O->act_size);
+    int chunk = loss_chunk(O, N, C, Vp);
     const Act *h = tape_val(t, x);
     int beta = 0;
     Act *dx = scale != 0 ? tape_grad_to(t, x, &beta) : NULL;
+    Act *z = tape_take(t, (int64_t)chunk * Vp);
     for (int i = 0; i < N; i += chunk) {
         int n = N - i < chunk ? N - i : chunk;
         const Act *xi = act_at(O, h, (int64_t)i * C);
@@ -482,4 +485,5 @@ void nn_loss(Tape *t, real *loss, Var *x, Var *w, const int *tgt, const real *wt
         O->xent(loss + i, z, tgt + i, wt ? wt + i : NULL, n, V, Vp, (real)cap, (real)scale);
         if (dx) map_back(t, act_at(O, dx, (int64_t)i * C), w->dw, z, xi, w->v, n, C, Vp, beta);
     }
+    tape_give(t, &z);
 }

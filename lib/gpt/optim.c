@@ -219,6 +219,13 @@ Optim *optim_new(Model *m, const OptimSettings *settings)
     return o;
 }
 
+void optim_pool(Optim *o, Tape *t)
+{
+    if (o->tmp) o->m->ops->free(o->tmp, o->ntmp);
+    o->tmp = NULL;
+    o->pool = t;
+}
+
 void optim_free(Optim *o)
 {
     if (!o) return;
@@ -315,6 +322,8 @@ static double ema_decay(const Optim *o)
 /* While the ranks exchange a span's new weights, the next is updated. */
 void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
 {
+    Act *lent = NULL;
+    if (o->pool && o->ntmp) o->tmp = lent = tape_lend(o->pool, o->ntmp);
     int64_t call = -1;
     o->t++;
     for (int i = 0; i < o->nspan; i++) {
@@ -325,6 +334,10 @@ void optim_step(Optim *o, double lr_mult, double momentum, double muon_wd)
         if (s->part) call = exchange(s, o->comm->gather, var_weights(&o->m->param[s->first].var));
     }
     if (call >= 0) o->comm->wait(call);
+    if (lent) {
+        tape_give(o->pool, &lent);
+        o->tmp = NULL;
+    }
     if (o->ema) ema_to(o, 1 - ema_decay(o));
 }
 

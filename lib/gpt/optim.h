@@ -59,11 +59,14 @@ typedef struct Optim {
     int64_t n1, n2, nh;
     real *ema; double ema_decay;    /* [m->n] running mean of the weights, from optim_new() on; or
                                        NULL */
-    void *tmp; size_t ntmp;
+    void *tmp; size_t ntmp;         /* scratch of Muon, */
+    Tape *pool;                     /* or, with this, from there; see optim_pool() */
     int64_t t;                      /* steps done */
 } Optim;
 
 Optim *optim_new(Model *m, const OptimSettings *s);     /* moments zero; m must be for training */
+/* From now on scratch comes from t's arrays, which are idle between passes. */
+void optim_pool(Optim *o, Tape *t);
 void optim_free(Optim *o);
 void optim_groups(OptimGroup g[PG_COUNT], const OptimSettings *s, int C); /* the table of groups */
 /* p's first (k 0) or second (1) moments, as far as this rank has them: n from element `at` on. */

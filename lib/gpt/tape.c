@@ -59,7 +59,7 @@ static size_t act_bytes(const Tape *t, int64_t n)
 
 /* An array of n: one of that size, else the next larger one, else a new one. Not zeroed. What is
  * kept for a backward pass takes none more than twice as large: larger ones will be wanted too. */
-static Act *take(Tape *t, int64_t n)
+Act *tape_take(Tape *t, int64_t n)
 {
     TapeArray *best = NULL;
     for (int i = t->narray; i-- > 0 && !(best && best->n == n);) {
@@ -76,7 +76,16 @@ static Act *take(Tape *t, int64_t n)
     return best->p;
 }
 
-static void give(Tape *t, Act **p)
+Act *tape_lend(Tape *t, size_t bytes)
+{
+    int on = t->on;
+    t->on = 0;
+    Act *p = tape_take(t, (int64_t)((bytes + t->ops->act_size - 1) / t->ops->act_size));
+    t->on = on;
+    return p;
+}
+
+void tape_give(Tape *t, Act **p)
 {
     if (!*p)
         return;
@@ -104,7 +113,7 @@ const Act *tape_val(Tape *t, Var *x)
 void tape_drop(Tape *t, Var *x)
 {
     if (x->rec)
-        give(t, &x->v);
+        tape_give(t, &x->v);
 }
 
 void tape_done(Tape *t, Var *x)
@@ -122,7 +131,7 @@ void tape_drop_since(Tape *t, int nrec, const Var *keep)
 
 Act *tape_out(Tape *t, Rec *r)
 {
-    return r->out->v = take(t, r->out->n);
+    return r->out->v = tape_take(t, r->out->n);
 }
 
 Act *tape_over(Tape *t, Rec *r, int i)
@@ -164,7 +173,7 @@ Act *tape_grad_to(Tape *t, Var *x, int *beta)
     assert(!x->param);
     *beta = x->g != NULL;
     if (!x->g)
-        x->g = take(t, x->n);
+        x->g = tape_take(t, x->n);
     return x->g;
 }
 
@@ -211,8 +220,8 @@ void tape_backward(Tape *t)
                 t->on_grad(t->on_grad_arg, r->out);
             r->bwd(t, r);
         }
-        give(t, &r->out->g);                /* all that read these has been walked */
-        give(t, &r->out->v);
+        tape_give(t, &r->out->g);           /* all that read these has been walked */
+        tape_give(t, &r->out->v);
     }
 }
 

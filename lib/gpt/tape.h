@@ -79,6 +79,9 @@ static inline int var_learns(const Var *x) { return x->dw || x->dh; }
 
 void tape_init(Tape *t, const Ops *ops);
 void *tape_mem(Tape *t, size_t bytes);  /* device memory with the life of a step; not zeroed */
+Act *tape_take(Tape *t, int64_t n);     /* n Acts from the pool, not zeroed */
+Act *tape_lend(Tape *t, size_t bytes);  /* the same between passes: any array that is large enough */
+void tape_give(Tape *t, Act **p);       /* back to it; *p is NULL then */
 void tape_backward(Tape *t);            /* then the list is empty, and the Vars are gone */
 void tape_reset(Tape *t);               /* forget this step, keep the memory */
 void tape_free(Tape *t);

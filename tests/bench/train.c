@@ -89,6 +89,7 @@ int main(int argc, char **argv)
     model_init(s.m, 1);
     s.o = optim_new(s.m, &(OptimSettings){ 0.3, 0.008, 0.02, 0.5, 1, 1, 0.1, 0, 0, 0, 0, 0, 0 });
     tape_init(&s.tape, ops);
+    optim_pool(s.o, &s.tape);
     s.tape.on = 1;
     s.tape.recompute = recompute;
     s.x = tokens(ops, B * T, V, 1);

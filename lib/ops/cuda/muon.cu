@@ -15,7 +15,7 @@ static const float polar[5][3] = {      /* Amsel et al. 2025, arXiv 2505.16932 *
     { 2.3465413258596377f, -1.7097828382687081f, 0.42323551169305323f },
 };
 
-/* Workspace: x, y [count,R,K], a, b [count,mn,mn] Acts; by [count,max(R,K)] reals */
+/* Workspace: x [count,R,K], a, b [count,mn,mn] Acts; by [count,max(R,K)] reals; and y, like x */
 typedef struct Work { Act *x, *y, *a, *b; real *by; size_t bytes; } Work;
 
 static size_t place(size_t *at, int64_t n, size_t size)
@@ -24,14 +24,15 @@ static size_t place(size_t *at, int64_t n, size_t size)
     *at += ((size_t)n * size + 255) / 256 * 256;
     return o;
 }
-static Work layout(void *tmp, int count, int R, int K)
+/* y lies where the gradient was: X is made of that, in x, before y is written */
+static Work layout(void *tmp, real *g, int count, int R, int K)
 {
     const int64_t mn = R < K ? R : K, mx = R < K ? K : R;
     char *p = (char *)tmp;
     Work w;
     w.bytes = 0;
     w.x = (Act *)(void *)(p + place(&w.bytes, count * mn * mx, sizeof(Act)));
-    w.y = (Act *)(void *)(p + place(&w.bytes, count * mn * mx, sizeof(Act)));
+    w.y = (Act *)(void *)g;
     w.a = (Act *)(void *)(p + place(&w.bytes, count * mn * mn, sizeof(Act)));
     w.b = (Act *)(void *)(p + place(&w.bytes, count * mn * mn, sizeof(Act)));
     w.by = (real *)(void *)(p + place(&w.bytes, count * mx, sizeof(real)));
@@ -40,7 +41,7 @@ static Work layout(void *tmp, int count, int R, int K)
 size_t CU(muon_tmp)(int count, int R, int K)
 {
     static char none[1];
-    return layout(none, count, R, K).bytes;
+    return layout(none, NULL, count, R, K).bytes;
 }
 
 /* Steps 1, 2: momentum; g becomes what is to be made orthogonal. A block has a row; by[row] = its sum
@@ -172,7 +173,7 @@ static __global__ void update(Store p, const Act *x, const real *by, int64_t n, 
 void CU(muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
               double beta2, double lr, double wd)
 {
-    const Work w = layout(tmp, count, R, K);
+    const Work w = layout(tmp, g, count, R, K);
     const int64_t n = (int64_t)count * R * K;
     const int tall = R >= K;
     if (n <= 0) return;
