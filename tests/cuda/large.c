@@ -4,6 +4,7 @@
  * make check-asan, an index that overflows and, anywhere, most addresses that come of one. */
 #define HARNESS_CUDA
 #include "../ops/harness.h"
+#include "ops/cuda/fp8.h"
 
 #ifndef ON_DEVICE
 void cuemu_sample(long blocks);
@@ -109,6 +110,16 @@ static void logits(void)
     o->logits(l, z, ROWS, V - 3, V, 15);
     did("logits");
 }
+static void eight_bits(void)
+{
+    uint8_t *q = dev(o, NULL, (size_t)NC), *t = dev(o, NULL, (size_t)NC);
+    float *scale = reals(2);
+    cuda_fp8(q, t, scale, acts(NC), N, C, 0);
+    did("eight bits");
+    q = dev(o, NULL, (size_t)ROWS * V), t = dev(o, NULL, (size_t)ROWS * V), scale = reals(2);
+    cuda_fp8(q, t, scale, acts((int64_t)ROWS * V), ROWS, V, 1);
+    did("logits in eight bits");
+}
 int main(void)
 {
     cuemu_sample(2);
@@ -121,6 +132,7 @@ int main(void)
         cached();
         experts();
         logits();
+        if (h) eight_bits();
     }
     return done();
 }
