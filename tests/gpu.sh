@@ -10,7 +10,6 @@
 #   two        20 losses of two ranks on two devices, if there are two, against the CPU's
 #   decoding   a row of 256 tokens from that model: tok/s, and what part of the bandwidth that is
 #
-# CUDA_ARCHS=90a (or the device's): kernels for it, which fp8's conversion gains by.
 # GPU_PEAK=TFLOPS (bf16, dense) and GPU_BANDWIDTH=GB/s where the device is not in the table below.
 # GPU_DEPTH, GPU_ROWS, GPU_STEPS: of the training run. GPU_DEVICE=cpu tries the script out without a device.
 set -u
