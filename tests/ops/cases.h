@@ -47,10 +47,11 @@ static const int lin_dims[][MAXDIM] = {
     D(130, 521, 143, 1),
 };
 static const int lin_deep[][MAXDIM] = {         /* sums in several parts, of all three products */
-    D(6, 2601, 9, 1), D(9, 5, 2100, 0), D(2600, 5, 7, 0), D(1100, 1030, 2, 1),
+    D(0, 8, 40, 1),                             /* no rows, as an expert that nobody chose has */
+    D(6, 2601, 9, 1), D(9, 5, 2100, 0), D(2600, 5, 7, 0),
     D(5, 1500, 810, 1), D(700, 90, 100, 1),     /* more than a packed operand, or a block of rows */
     D(6, 9, 8400, 1),                           /* and what is added up as reals before it is an Act */
-    D(0, 8, 40, 1),                             /* no rows, as an expert that nobody chose has */
+    D(1100, 1030, 2, 1),
 };
 
 /* ---- embed: N C V */

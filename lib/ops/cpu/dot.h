@@ -43,7 +43,8 @@ INLINE void pack_along_pairs(real *p, const Act *x, int64_t ld, int cols, int k,
         if (W == 8 && cols == W && l + 1 < k) {
             const __m128i *row = (const __m128i *)(const void *)(x + l * ld),
                           *next = (const __m128i *)(const void *)(x + (l + 1) * ld);
-            __m128i lo = _mm_loadu_si128(row), hi = _mm_loadu_si128(next), *to = (__m128i *)(void *)p;
+            __m128i lo = _mm_loadu_si128(row), hi = _mm_loadu_si128(next);
+            __m128i *to = (__m128i *)(void *)p;
             _mm_storeu_si128(to, _mm_unpacklo_epi16(lo, hi));
             _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(lo, hi));
             continue;

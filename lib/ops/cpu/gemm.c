@@ -2,15 +2,15 @@
  * and van de Geijn (2015), but that threads share nothing they pack.
  *
  * C is cut into cells, one or more for each thread. A cell's part of B is packed into panels of TN
- * columns (level 3 cache); a block of its rows of A after the other is packed into panels of TM rows
- * (level 2) and meets one panel of B after the other: the micro-kernel multiplies two panels into
- * TM x TN sums held in registers, and meanwhile fetches what comes next of B. Panels longer than KC
- * are worked through in pieces, whose sums wait in level 1. What adds up in C is done KS of k at a
- * time; an Act is rounded once, so its k is done in one go, or in reals that are rounded afterwards.
+ * columns (level 3 cache); a block of its rows of A after the other is packed into panels of TM
+ * rows (level 2) and meets one panel of B after the other: the micro-kernel multiplies two panels
+ * into TM x TN sums held in registers, and meanwhile fetches what comes next of B. Panels longer
+ * than KC are worked through in pieces, whose sums wait in level 1. What adds up in C is done KS of
+ * k at a time; an Act is rounded once, so its k is done in one go, or in reals rounded afterwards.
  *
- * A thread that has no cell left helps with the blocks of others. It packs their B for itself: where
- * two cores have no cache in common a line that the other has written costs more than to pack it
- * again.
+ * A thread that has no cell left helps with the blocks of others. It packs their B for itself:
+ * where two cores have no cache in common a line that the other has written costs more than to pack
+ * it again.
  *
  * Edges are padded with zeros in the packed panels, so every element is the same chain of
  * multiply-adds everywhere: over a piece of k from 0, and these added in order. Which thread does a
@@ -34,7 +34,7 @@ enum {
     MC_MIN = 4 * TM,
     MC_MAX = TM * (192 / TM),
     SUMS = MC_MAX * TN,
-    HELP = 2,                                   /* blocks of a cell that are worth packing its B for */
+    HELP = 2,                                   /* blocks that are worth packing their B for */
     ALONE = 100000,                             /* multiply-adds not worth waking others for */
     MUCH = 4 * KC,                              /* k of an Act that is not done in one go */
     STAGE = 1 << 20
@@ -59,7 +59,7 @@ typedef struct Job {
     size_t size_b, size_a;
     int next, *taken;                   /* the next cell; of each cell the next block */
 } Job;
-typedef struct Cell { int i0, m, j0, n; } Cell; /* rows i0 .. and columns j0 .. of C, m x n of them */
+typedef struct Cell { int i0, m, j0, n; } Cell; /* rows from i0 and columns from j0 of C, m x n */
 
 /* n vectors x[i] = x + i*stride of k numbers, k_stride apart, into panels of W. Where they lie side
  * by side (stride 1), a few of k for all panels, since one panel would take little from many pages. */
@@ -196,7 +196,8 @@ static void put_across(const Gemm *g, int i, int j, const Place *o)
 static void fetch(const Gemm *g, int i, int j, const Place *o)
 {
     enum { LINE = 64 };
-    const int64_t at = i * g->ldc + j, size = g->y ? sizeof(Act) : sizeof(real), row = o->cols * size;
+    const int64_t at = i * g->ldc + j, size = g->y ? sizeof(Act) : sizeof(real),
+                  row = o->cols * size;
     const char *to = g->y ? (const char *)(g->y + at) : (const char *)(g->c + at);
     for (int r = 0; r < o->rows; r++, to += g->ldc * size) {
         for (int64_t b = 0; b < row; b += LINE) __builtin_prefetch(to + b, 1);
@@ -338,7 +339,8 @@ static void pass(const Gemm *g, void *mem)
 /* k in parts of KS; that of an Act, which is rounded once, in one go */
 static void passes(const Gemm *g, void *mem)
 {
-    const int depth = (int)div_up(g->k, DEEP), ks = g->y ? (int)max64(depth, 1) : part(depth, KS, 8);
+    const int depth = (int)div_up(g->k, DEEP),
+              ks = g->y ? (int)max64(depth, 1) : part(depth, KS, 8);
     Gemm now = *g;
     if (g->m <= 0 || g->n <= 0) return;
     for (int l = 0; l == 0 || l < depth; l += ks) {
