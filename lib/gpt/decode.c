@@ -44,6 +44,9 @@ void cache_free(Cache *c)
     if (!c) return;
     const Ops *ops = c->m->ops;
     replay_free(&c->step, ops);
+    if (c->u) ops->free(c->u, (size_t)c->cap * sizeof *c->u);
+    if (c->drawn) ops->free(c->drawn, (size_t)c->cap * sizeof *c->drawn);
+    if (c->seen) ops->free(c->seen, (size_t)c->cap * (size_t)c->m->cfg.V);
     for (int i = 0; i < c->m->cfg.L; i++) {
         ops->free(c->k[i], kv_bytes(c));
         ops->free(c->v[i], kv_bytes(c));
@@ -112,26 +115,39 @@ static real *pass(Cache *c, Tape *t, const int *idx, const int *rows, int T)
     return rows ? model_logits(m, t, x, rows, c->B) : NULL;
 }
 
-typedef struct Token { Cache *c; Tape *t; const int *idx, *rows; } Token;
+typedef struct Token { Cache *c; Tape *t; const int *idx, *rows; const Pick *pick; } Token;
+
+static bool penalizes(const Pick *p) { return p->penalty > 0 && p->penalty != 1; }
 
 static void token(void *arg)
 {
     Token *k = arg;
-    k->c->logits = pass(k->c, k->t, k->idx, k->rows, 1);
+    Cache *c = k->c;
+    c->logits = pass(c, k->t, k->idx, k->rows, 1);
+    if (k->pick)
+        c->m->ops->pick(c->drawn, c->logits, c->u, penalizes(k->pick) ? c->seen : NULL, k->idx, c->B,
+                        c->m->cfg.V, k->pick);
 }
 
-/* The same for one token a row, as a graph as soon as there can be one. */
-static real *pass_again(Cache *c, Tape *t, const int *idx, const int *rows)
+/* The same for one token a row, as a graph as soon as there can be one; pick not NULL: and what is
+ * drawn from them. */
+static real *pass_again(Cache *c, Tape *t, const int *idx, const int *rows, const Pick *pick)
 {
-    Token k = { c, t, idx, rows };
+    static const Pick none;
+    Token k = { c, t, idx, rows, pick };
+    const Pick *p = pick ? pick : &none;
     const uint64_t key[] = { (uint64_t)c->B, (uint64_t)t->serial, replay_address(c->m->w),
                              replay_address(c->m->c), replay_address(c->m->rope),
-                             replay_address(idx), replay_address(rows) };
+                             replay_address(idx), replay_address(rows), pick != NULL,
+                             replay_number(p->temperature), (uint64_t)p->top_k,
+                             replay_number(p->top_p), replay_number(p->min_p),
+                             replay_number(p->penalty) };
     replay(&c->step, t, key, (int)(sizeof key / sizeof *key), token, &k);
     return c->logits;
 }
 
-void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
+/* to: what the logits go to, or with a pick the ids; NULL: nothing is wanted */
+static void feed(Cache *c, Tape *t, const int *ids, int T, void *to, const Pick *pick)
 {
     const Ops *ops = c->m->ops;
     int B = c->B, on = t->on;
@@ -142,19 +158,45 @@ void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
     int *idx = tape_mem(t, size_mul((size_t)B * (size_t)T, sizeof *idx)), *last = NULL, *rows = NULL;
     ops->put(idx, ids, (size_t)B * (size_t)T * sizeof *idx);
     ops->put(c->pos, c->len, (size_t)B * sizeof *c->pos);
-    if (logits) {
+    if (to) {
         last = xreallocarray(NULL, (size_t)B, sizeof *last);
         for (int b = 0; b < B; b++) last[b] = b * T + T - 1;
         rows = tape_mem(t, (size_t)B * sizeof *rows);
         ops->put(rows, last, (size_t)B * sizeof *rows);
     }
-    real *l = T == 1 && rows ? pass_again(c, t, idx, rows) : pass(c, t, idx, rows, T);
-    if (logits) ops->get(logits, l, (size_t)B * (size_t)c->m->cfg.V * sizeof *l);
-    ops->sync();                            /* ids, c->len and last are free to change */
+    real *l = T == 1 && rows ? pass_again(c, t, idx, rows, pick) : pass(c, t, idx, rows, T);
+    if (pick) ops->get(to, c->drawn, (size_t)B * sizeof *c->drawn);
+    else if (to) ops->get(to, l, (size_t)B * (size_t)c->m->cfg.V * sizeof *l);
+    else ops->sync();                       /* ids, c->len and last are free to change */
     free(last);
     for (int b = 0; b < B; b++) c->len[b] += T;
     t->on = on;
     tape_reset(t);
+}
+
+void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits)
+{
+    feed(c, t, ids, T, logits, NULL);
+}
+
+void cache_draw(Cache *c, Tape *t, int *ids, const Pick *p, const double *u)
+{
+    const Ops *ops = c->m->ops;
+    assert(!penalizes(p) || c->seen);
+    if (!c->u) {
+        c->u = ops->alloc((size_t)c->cap * sizeof *c->u);
+        c->drawn = ops->alloc((size_t)c->cap * sizeof *c->drawn);
+    }
+    ops->put(c->u, u, (size_t)c->B * sizeof *u);
+    feed(c, t, ids, 1, ids, p);
+}
+
+void cache_seen(Cache *c, int row, const unsigned char *seen)
+{
+    const Ops *ops = c->m->ops;
+    const size_t V = (size_t)c->m->cfg.V;
+    if (!c->seen) c->seen = ops->alloc(size_mul((size_t)c->cap, V));
+    ops->put(c->seen + (size_t)row * V, seen, V);
 }
 
 /* ---- sampling ------------------------------------------------------------- */
@@ -245,8 +287,6 @@ static bool prefill(Gen *g, const GenJob *j, int more, real *logits)
     return i == j->n;
 }
 
-static bool penalized(const GenJob *j) { return j->pick.penalty > 0 && j->pick.penalty != 1; }
-
 /* [V]: 1 for the ids of the prompt. */
 static unsigned char *prompt_ids(const GenJob *j, int V)
 {
@@ -259,7 +299,7 @@ static Row row_begin(const Gen *g, const GenJob *j, int sample)
 {
     uint64_t key[2] = { j->stream, (uint64_t)sample };
     Row r = { .sample = sample };
-    if (penalized(j)) r.seen = prompt_ids(j, g->m->cfg.V);
+    if (penalizes(&j->pick)) r.seen = prompt_ids(j, g->m->cfg.V);
     rng_init(&r.rng, j->seed, xxh3(key, sizeof key));
     return r;
 }
@@ -280,12 +320,28 @@ static int draw(Gen *g, const GenJob *j, Row *r, real *logits, int made)
     return id;
 }
 
-/* Row r's next token, the made-th (from 0) of at most `room`: drawn, or what a tool forces. */
-static int step(Gen *g, const GenJob *j, Row *r, real *logits, int made, int room)
+/* The random number that is r's next. */
+static double peek(const GenJob *j, const Row *r)
+{
+    Rng copy = r->rng;
+    return j->pick.temperature > 0 ? rng_uniform(&copy) : 0;
+}
+
+/* What draw() does, done on the device. */
+static int take_drawn(const GenJob *j, Row *r, int id, int made)
+{
+    if (j->pick.temperature > 0) rng_uniform(&r->rng);
+    if (id < 0) not_finite(j, made);
+    return id;
+}
+
+/* Row r's next token, the made-th (from 0) of at most `room`: what a tool forces, or drawn from logits;
+ * those NULL: `drawn`, by the device. */
+static int step(Gen *g, const GenJob *j, Row *r, real *logits, int drawn, int made, int room)
 {
     int id;
     bool forced = toolrow_forced(&r->tool, &id);
-    if (!forced) id = draw(g, j, r, logits, made);
+    if (!forced) id = logits ? draw(g, j, r, logits, made) : take_drawn(j, r, drawn, made);
     g->new_tokens++;
     if (r->seen) r->seen[id] = 1;
     bool stop = !forced && j->stop && j->stop[id];
@@ -309,6 +365,10 @@ static int bury(Cache *c, Row *row, int *ids, int n)
         if (r == --n) break;
         row[r] = row[n];
         ids[r] = ids[n];
+        if (c->seen && !row[r].dead) {
+            const size_t V = (size_t)c->m->cfg.V;
+            c->m->ops->copy(c->seen + (size_t)r * V, c->seen + (size_t)n * V, V);
+        }
         if (!row[r].dead) cache_copy_row(c, r, c, n);
     }
     return n;
@@ -323,20 +383,28 @@ static void run_batch(Gen *g, const GenJob *j, int first, int n, int room, const
     Cache *c = j->keep ? g->one : (g->many = fit(g, g->many, n, j->n + room - 1));
     Row *row = xcalloc((size_t)n, sizeof *row);
     int *ids = xcalloc((size_t)n, sizeof *ids);
+    /* on the device but for the first, unless the host is to see the logits */
+    const bool there = c->m->ops->pick && !j->logprob && !j->logits;
+    double *u = xcalloc((size_t)n, sizeof *u);
     for (int r = 0; r < n; r++) {
         row[r] = row_begin(g, j, first + r);
+        if (there && row[r].seen) cache_seen(c, r, row[r].seen);
         if (c != g->one) cache_copy_row(c, r, g->one, 0);
         memcpy(g->logits + (size_t)r * V, first_l, V * sizeof *first_l);
     }
     for (int made = 0;; made++) {
         for (int r = 0; r < n; r++)
-            ids[r] = step(g, j, &row[r], g->logits + (size_t)r * V, made, room);
+            ids[r] = step(g, j, &row[r], there && made ? NULL : g->logits + (size_t)r * V, ids[r], made,
+                          room);
         n = bury(c, row, ids, n);
         if (n == 0) break;
         cache_rows(c, n);
-        cache_feed(c, &g->tape, ids, 1, g->logits);
         hold(g, j, ids, 1);
+        for (int r = 0; r < n; r++) u[r] = peek(j, &row[r]);
+        if (there) cache_draw(c, &g->tape, ids, &j->pick, u);
+        else cache_feed(c, &g->tape, ids, 1, g->logits);
     }
+    free(u);
     free(row);
     free(ids);
     g->new_seconds += now_seconds() - t0;
@@ -409,7 +477,7 @@ static void gather(const GenJob *j, const Beam *b, const int *row, const real *l
     for (int i = 0; i < b->n; i++) {
         if (b->h[i].ended) continue;
         memcpy(sorted, logits + (size_t)row[i] * V, V * sizeof *sorted);
-        if (penalized(j)) {
+        if (penalizes(&j->pick)) {
             unsigned char *seen = prompt_ids(j, b->V);
             for (int t = 0; t < b->h[i].n; t++) seen[b->h[i].token[t].id] = 1;
             pick_penalize(sorted, b->V, seen, j->pick.penalty);

@@ -28,6 +28,8 @@ struct Cache {
     Act *prev;                      /* device [cap,C]: last normed embedding of each row */
     Act **k, **v;                   /* per layer, device [cap,M,K,D] */
     Replay step; real *logits;      /* of one token a row; what the last gave: device [B,V] */
+    double *u; int *drawn;          /* device [cap]: for drawing there; NULL until it is asked for */
+    unsigned char *seen;            /* device [cap,V]: ids that a penalty is for; NULL likewise */
 };
 
 Cache *cache_new(const Model *m, int B, int M);
@@ -41,6 +43,11 @@ void cache_trim(Cache *c, Tape *t, int row, int n, int last);
 /* Feed T ids (host, [B,T]) to all rows, T + len <= M; logits of each row's last position to host
  * [B,V], or NULL: not wanted. The tape is reset before and after. */
 void cache_feed(Cache *c, Tape *t, const int *ids, int T, real *logits);
+/* Feeds one id a row, ids [B], and puts in its place the id that is drawn on the device from what
+ * follows with the row's random number u [B]; -1: a logit is not finite. Only where the back-end has
+ * the operation (ops->pick). With a penalty cache_seen() comes first, once a row. */
+void cache_draw(Cache *c, Tape *t, int *ids, const Pick *p, const double *u);
+void cache_seen(Cache *c, int row, const unsigned char *seen);      /* [V]: 1 for ids of the past */
 
 typedef struct GenJob {
     const char *model;              /* for messages */

@@ -3,7 +3,6 @@
 #include "base/err.h"
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 static size_t tokens(const Micro *u) { return size_mul((size_t)u->B, (size_t)u->T); }
 
@@ -66,13 +65,6 @@ static void weigh(Micro *u, uint64_t valid)
     u->valid = valid;
 }
 
-static uint64_t bits(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
 void micro_step(Micro *u, Model *m, Tape *t, int B, const int32_t *x, const int32_t *y,
                 const int32_t *doc, uint64_t row, uint64_t valid)
 {
@@ -89,7 +81,7 @@ void micro_step(Micro *u, Model *m, Tape *t, int B, const int32_t *x, const int3
     Work k = { u, m, t, B };
     const uint64_t key[] = {
         replay_address(m), replay_address(m->w), replay_address(m->c), replay_address(m->g),
-        replay_address(m->rope), bits(m->aux_scale), (uint64_t)m->dropping, m->drop_seed,
+        replay_address(m->rope), replay_number(m->aux_scale), (uint64_t)m->dropping, m->drop_seed,
         (uint64_t)t->serial, (uint64_t)t->recompute
     };
     if (B == u->B && !m->on_act && !t->on_grad)

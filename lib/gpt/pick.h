@@ -6,16 +6,7 @@
 #ifndef GPT_PICK_H
 #define GPT_PICK_H
 #include "base/rng.h"
-#include "ops/ops.h"
-
-typedef struct Pick {
-    double temperature;             /* >= 0; 0: the largest logit, the smallest id on ties */
-    int top_k;                      /* 0, or >= V: no limit; of ties the smallest ids are kept */
-    double top_p;       /* the likeliest tokens, smallest ids first, until their sum is at least
-                           top_p; 0, or >= 1: no limit */
-    double min_p;       /* no token less likely than min_p times the likeliest; 0: no limit */
-    double penalty;     /* of repetitions: for pick_penalize(), pick() does not look; 0, 1: none */
-} Pick;
+#include "ops/ops.h"              /* Pick */
 
 /* logits [V]; tmp [2 V] scratch of the caller's. Ids are drawn with one rng_uniform() (none at
  * temperature 0, where rng and tmp may be NULL). Returns -1 if a logit is not finite. */

@@ -7,6 +7,7 @@
 #ifndef GPT_REPLAY_H
 #define GPT_REPLAY_H
 #include "gpt/tape.h"
+#include <string.h>
 
 typedef struct Replay {             /* zero at the start */
     void *graph;
@@ -19,6 +20,13 @@ typedef struct Replay {             /* zero at the start */
 void replay(Replay *r, Tape *t, const uint64_t *key, int n, void (*work)(void *arg), void *arg);
 void replay_free(Replay *r, const Ops *ops);
 
+/* for a key */
 static inline uint64_t replay_address(const void *p) { return (uint64_t)(uintptr_t)p; }
+static inline uint64_t replay_number(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
 
 #endif

@@ -23,6 +23,7 @@
 #ifndef OPS_OPS_H
 #define OPS_OPS_H
 #include "ops/drop.h"
+#include "ops/filters.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -228,6 +229,12 @@ typedef struct Ops {
     /* Each becomes the other. Where p is bfloat16s, x keeps the lower half of its number meanwhile:
      * done twice, all is as it was. */
     void (*exchange)(Store p, real *x, int64_t n);
+
+    /* ---- sampling (gpt/pick.h), NULL in a back-end that leaves it to the host: id[n] of logits
+     * l [N,V], with u[n] in [0,1); -1 if one is not finite. seen [N,V]: not 0 for ids that the penalty
+     * is for; NULL: none. In it, last[n] is noted before. */
+    void (*pick)(int *id, const real *l, const double *u, unsigned char *seen, const int *last, int N,
+                 int V, const Pick *by);
 
     /* ---- graphs; NULL in a back-end without them. Operations between begin and end are noted down,
      * not done: no alloc, free, put or get, and nothing whose shapes were not seen before. end gives

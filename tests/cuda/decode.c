@@ -1,6 +1,7 @@
 /* Decoding with the emulated CUDA back-end: one token a row as a graph gives bit for bit what single
  * operations give, when rows come and go, when scratch moves, with another tape and other weights; and
- * graphs are what is run. Models of two layers of both families. */
+ * graphs are what is run. Samples drawn on the device are those that the host draws. Models of two
+ * layers of both families. */
 #include "base/err.h"
 #include "cuda_runtime_api.h"
 #include "gpt/decode.h"
@@ -95,6 +96,57 @@ static void check(const char *name, const Ops *o, Config cfg)
     free(b.l);
 }
 
+/* ---- samples: what comes of a job, an end as -2 - id */
+
+enum { SAMPLES = 4, TOKENS = 8 };
+typedef struct Heard { int n, what[SAMPLES * (TOKENS + 1) * 2]; } Heard;
+static void hear_token(void *arg, int sample, int id)
+{
+    Heard *h = arg;
+    h->what[h->n++] = sample;
+    h->what[h->n++] = id;
+}
+static void hear_end(void *arg, int sample, int id) { hear_token(arg, sample, -2 - id); }
+static Heard sample(const Ops *o, Config cfg, const Pick *p)
+{
+    static const int prompt[] = { 3, 14, 15, 92, 65, 35 };
+    unsigned char stop[V] = { 0 };
+    Heard h = { 0 };
+    Model *m = model_new(o, &cfg, 0);
+    set_weights(m, 1);
+    Gen *g = gen_new(m);
+    for (int i = 0; i < V; i += 9) stop[i] = 1;
+    GenJob j = { .model = "m", .prompt = prompt, .n = 6, .samples = SAMPLES, .max_tokens = TOKENS,
+                 .batch = 3, .pick = *p, .seed = 8, .stop = stop, .token = hear_token,
+                 .end = hear_end, .arg = &h };
+    gen_run(g, &j);
+    gen_free(g);
+    model_free(m);
+    return h;
+}
+static void check_samples(const char *name, const Ops *o, Config cfg)
+{
+    static const Pick picks[] = {
+        { .temperature = 0 }, { .temperature = 1 }, { .temperature = 0, .penalty = 1.4 },
+        { .temperature = 0.9, .top_k = 40, .top_p = 0.95, .min_p = 0.01, .penalty = 1.3 },
+    };
+    Ops host = *o;
+    int same = 1, tokens = 0;
+    host.pick = NULL;
+    for (size_t i = 0; i < sizeof picks / sizeof *picks; i++) {
+        Heard a = sample(&host, cfg, &picks[i]);
+        cuemu_lazy(1);
+        cuemu_protect(1);
+        Heard b = sample(o, cfg, &picks[i]);
+        cuemu_protect(0);
+        cuemu_lazy(0);
+        same &= a.n == b.n && !memcmp(a.what, b.what, (size_t)a.n * sizeof *a.what);
+        tokens += a.n / 2;
+    }
+    ok(same && tokens > 40, "%s %s: the device draws what the host draws, %d tokens and ends", name,
+       o->dtype, tokens);
+}
+
 int main(void)
 {
     const Ops *ops[] = { cuda_ops_fp32(), cuda_ops_bf16() };
@@ -102,6 +154,8 @@ int main(void)
         check("nanochat", ops[i], nanochat());
         check("llama", ops[i], llama(0));
         check("llama, experts", ops[i], llama(4));
+        if (i == 0) check_samples("nanochat", ops[i], nanochat());
+        else check_samples("llama", ops[i], llama(0));
     }
     ok(cuemu_damaged() == 0, "nothing was written past the end of a block");
     return done();

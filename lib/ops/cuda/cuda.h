@@ -47,6 +47,10 @@ void cuda_get(void *host, const void *dev, size_t bytes);
 void cuda_sync(void);
 int64_t cuda_scratch_grown(void);       /* how often scratch has moved */
 
+/* pick.cu */
+void cuda_pick(int *id, const real *l, const double *u, unsigned char *seen, const int *last, int N,
+               int V, const Pick *by);
+
 /* graph.c */
 void cuda_graph_begin(void);
 void *cuda_graph_end(void);

@@ -35,7 +35,7 @@ const Ops *CU(ops)(void)
         .adamw = cuda_adamw, .muon_tmp = CU(muon_tmp), .muon = CU(muon),
         .sumsq = cuda_sumsq, .sum = cuda_sum, .scale = cuda_scale, .lerp = cuda_lerp,
         .exchange = cuda_exchange,
-        .graph_begin = cuda_graph_begin, .graph_end = cuda_graph_end,
+        .pick = cuda_pick, .graph_begin = cuda_graph_begin, .graph_end = cuda_graph_end,
         .graph_run = cuda_graph_run, .graph_free = cuda_graph_free,
     };
     return &table;
