@@ -160,12 +160,11 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, cons
         if (ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
         else if (n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
         if (!got && can_walk(e, n)) got = enc_walk(e->m, &e->walk, s, n, e->tmp);
+        if (!got) got = enc_heap(e->m, &e->piece, s, n, e->tmp);
         const uint32_t *ids = encmodel_ids(e->m);
         for (size_t i = 0; ids && i < got; i++) e->tmp[i] = ids[e->tmp[i]];
-        if (got) return got;
+        return got;
     }
-    if (n >= UINT32_MAX)
-        die("a stretch of %zu bytes without a place to split it: less than 2^32 are possible", n);
     e->ids.n = 0;
     tok_piece(e->t, &e->piece, s, n, &e->ids);
     *id = e->ids.id;

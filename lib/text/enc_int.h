@@ -77,7 +77,8 @@ static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
  * scan: the lowest merge is searched for each time; n <= scan_max(), which is at most SCAN_MAX.
  * chars: the same, but begins with whole characters where that is as good, see enc_chars.c; any n;
  * makes its tables at the first call; any thread. Returns 0 if it begins with more than scan_max() symbols.
- * walk: O(n), see enc_walk.c. Only if walk_can(). */
+ * walk: O(n), see enc_walk.c. Only if walk_can().
+ * heap: see heap.h; any n < 2^32. */
 enum { SCAN_MAX = 512 };
 size_t scan_max(const EncModel *m);
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out);
@@ -106,6 +107,8 @@ typedef struct WalkRoom {       /* {0} is empty; free dead and seen */
 } WalkRoom;
 bool walk_can(EncModel *m);                     /* makes its tables at the first call; any thread */
 size_t enc_walk(const EncModel *m, WalkRoom *r, const char *s, size_t n, uint32_t *out);
+
+size_t enc_heap(const EncModel *m, PieceRoom *r, const char *s, size_t n, uint32_t *out);
 
 struct WalkTables;
 struct WalkTables *walk_tables_new(const EncModel *m, const Tok *t);    /* NULL: cannot */

@@ -215,6 +215,7 @@ static void piece_ways(void)
             tok_piece(t, &heap_room, s, n, &got);
             if (whole < 0) heap += !same(got.id, got.n, &want);
             else unreached += want.n > 1;
+            heap += !same(out, enc_heap(m, &heap_room, s, n, out), &want);
             ids_free(&want), ids_free(&got);
             few += few_wrong(t, m, letters);
         }
