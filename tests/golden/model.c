@@ -259,7 +259,7 @@ static void run(char which)
 
 int main(void)
 {
-    ops = ops_cpu(2);
+    ops = ops_open(GOLDEN_DEVICE, "fp32", 2);
     run('a');
     run('b');
     return done();

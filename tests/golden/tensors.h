@@ -13,6 +13,10 @@
 
 static const int f64 = sizeof(real) == 8;
 
+#ifndef GOLDEN_DEVICE
+#define GOLDEN_DEVICE "cpu"             /* tests/cuda includes some of these tests for another one */
+#endif
+
 /* all values of a tensor, as real; *n elements (NULL: do not care). Dies if absent. */
 static inline real *tensor(const StFile *f, const char *name, int64_t *n)
 {

@@ -5,9 +5,10 @@
  *
  * Then the same batches in fp32 and with bf16 activations: losses within 1 % of each other in the
  * mean over the steps, and within 2 % at each: after a few steps of Muon the difference is chaotic,
- * and another order of fp32 sums has moved one step by 1 %. There the scalars' rates are a hundredth: AdamW's first step moves a parameter by its whole rate in the
- * direction of its gradient's sign, and that of x0_lambdas[0] cancels to 0.001, less than what
- * rounding activations to 8 bits adds to it. */
+ * and another order of fp32 sums has moved one step by 1 %. There the scalars' rates are a
+ * hundredth: AdamW's first step moves a parameter by its whole rate in the direction of its
+ * gradient's sign, and that of x0_lambdas[0] cancels to 0.001, less than what rounding activations
+ * to 8 bits adds to it. */
 #include "gpt/ckpt.h"
 #include "gpt/sched.h"
 #include "tensors.h"
@@ -253,7 +254,7 @@ static void run(void)
 
 static void losses_with(const char *dtype, double *got)
 {
-    ops = ops_open("cpu", dtype, 2);
+    ops = ops_open(GOLDEN_DEVICE, dtype, 2);
     tape_init(&tape, ops);
     StFile *f = st_open(golden("nanochat", "a_model.safetensors"));
     Model *m = golden_model(f, ops, 1);
@@ -285,7 +286,7 @@ static void compare_bf16(void)
 int main(void)
 {
     if (!mkdtemp(dir)) die("%s:", dir);
-    ops = ops_cpu(2);
+    ops = ops_open(GOLDEN_DEVICE, "fp32", 2);
     tape_init(&tape, ops);
     run();
     tape_free(&tape);
