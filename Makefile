@@ -13,7 +13,7 @@
 # make bench         measure kernels and steps against this machine's own roof; JSON=1: as JSON Lines
 # make install       PREFIX=/usr/local; DESTDIR is honoured
 #
-# OMP CUDA NCCL MPI ZSTD SNAPPY CURL: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
+# OMP AMX CUDA NCCL MPI ZSTD SNAPPY CURL: auto (use it if it is there), 1 (it must be there), 0 (leave it out).
 # CUDA_ARCHS: what nvcc compiles for: 80, 89, 90a, 100, 120, as far as it knows them (all, the default),
 #                    or some of them: CUDA_ARCHS=80 takes a fourth of the time. Devices that are not among
 #                    them run what is for the first or the last, compiled anew once.
@@ -36,6 +36,7 @@ BUILD   ?= build
 CC      ?= cc
 CFLAGS  ?= -O2 -g
 OMP     ?= auto
+AMX     ?= auto
 CUDA    ?= auto
 NCCL    ?= auto
 MPI     ?= auto
@@ -63,6 +64,9 @@ comma := ,
 # $(call want,NAME,command that prints something if it is there)
 want = $(if $(filter 0,$($(1))),,$(or $(shell $(2)),$(if $(filter 1,$($(1))),$(error $(1)=1, but it is not here or cannot be used))))
 have_omp    := $(call want,OMP,echo 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo yes)
+# AMX: what the compiler knows; whether the processor has it is asked at run time.
+AMX_FLAGS   := -mavx512bf16 -mamx-tile -mamx-bf16
+have_amx    := $(call want,AMX,printf '\043include <immintrin.h>\nvoid f(void); void f(void) { _tile_dpbf16ps(0, 1, 2); }' | $(CC) $(AMX_FLAGS) -x c -c - -o /dev/null 2>/dev/null && echo yes)
 have_zstd   := $(call want,ZSTD,pkg-config --exists libzstd && echo yes)
 have_curl   := $(call want,CURL,pkg-config --exists "libcurl >= 7.85" && echo yes)
 have_snappy := $(call want,SNAPPY,echo 'int main(void){return 0;}' | $(CC) -x c - -lsnappy -o /dev/null 2>/dev/null && echo yes)
@@ -77,12 +81,13 @@ have_nccl   := $(if $(have_cuda),$(if $(have_mpi),$(call want,NCCL,ls $(dir $(ha
 # The tests run CUDA's kernels on the CPU; a C++ compiler is all they need.
 have_cxx    := $(if $(BUILDS_NOTHING),,$(shell echo 'int main() { return 0; }' | $(CXX) -std=c++17 -x c++ - -o /dev/null 2>/dev/null && echo yes))
 
-BACKENDS := cpu$(if $(have_omp), openmp)$(if $(have_mpi), mpi)$(if $(have_cuda), cuda)$(if $(have_nccl), nccl)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
+BACKENDS := cpu$(if $(have_amx), amx)$(if $(have_omp), openmp)$(if $(have_mpi), mpi)$(if $(have_cuda), cuda)$(if $(have_nccl), nccl)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
 PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)$(if $(have_curl), libcurl)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
 ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_mpi), -DHAVE_MPI)$(if $(have_cuda), -DHAVE_CUDA)$(if $(have_nccl), -DHAVE_NCCL) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
 # What a tool does not use it does not load: that is a fifth of a millisecond each time for each library.
 LDLIBS   := -Wl,--as-needed $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy))$(if $(have_cuda), -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++)$(if $(have_mpi), $(MPI_LIBS)) -lm -lpthread
+AMX_DEFS := $(if $(have_amx),-DHAVE_AMX)
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
 $(BUILD)/lib/ops/comm_mpi.o $(BUILD)/f64/lib/ops/comm_mpi.o: ALL_CFLAGS += $(MPI_CFLAGS)
@@ -103,9 +108,14 @@ REALSRC  := $(wildcard lib/ops/*.c lib/gpt/*.c)
 CPUSRC   := $(wildcard lib/ops/cpu/*.c)
 ACTSRC   := $(filter-out %/mem.c %/optim.c %/muon.c %/probe.c,$(CPUSRC))
 DOTSRC   := $(ACTSRC) $(filter %/muon.c %/probe.c,$(CPUSRC))
+TILESRC  := $(filter %/gemm.c %/linear.c %/moe.c %/muon.c %/elem.c %/probe.c %/table.c,$(CPUSRC))
 OBJ      := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/%.o) \
             $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/%.$(t).o) $(ACTSRC:%.c=$(BUILD)/%.$(t).bf16.o)) \
-            $(if $(filter avx512,$(TIERS)),$(DOTSRC:%.c=$(BUILD)/%.avx512.dot.o))
+            $(if $(filter avx512,$(TIERS)),$(DOTSRC:%.c=$(BUILD)/%.avx512.dot.o)) \
+            $(if $(have_amx),$(TILESRC:%.c=$(BUILD)/%.avx512.tile.o))
+# The same with AMX's instructions in plain C, for tests: tiers base_twin and avx512_twin
+TWINOBJ  := $(filter-out %/muon.base.twin.o %/probe.base.twin.o,$(foreach t,$(filter-out avx2,$(TIERS)),$(TILESRC:%.c=$(BUILD)/%.$(t).twin.o)))
+LIBTWIN  := $(BUILD)/libtwin.a
 # lib/ops/cuda: each file once with float Acts and once with bfloat16 ones, but CUDA_ONCE, which know
 # of none. $(call cuda_objects,FOLDER): the objects' names.
 CUDA_ONCE := mem.c graph.c nccl.c sort.cu sum.cu optim.cu pick.cu fp8.c fp8.cu $(notdir $(wildcard lib/ops/cuda/gemm.c))
@@ -127,7 +137,7 @@ LIB64    := $(BUILD)/libgpt64.a
 BIN      := $(TOOLS:%=$(BUILD)/bin/%)
 
 all: $(BIN)
-	@echo "built for: $(BACKENDS)$(if $(have_cuda),, (no CUDA: $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc)))"
+	@echo "built for: $(BACKENDS)$(if $(have_cuda),, (no CUDA: $(if $(filter 0,$(CUDA)),CUDA=0,no nvcc)))$(if $(filter x86_64,$(ARCH)),$(if $(have_amx),, (no AMX: $(if $(filter 0,$(AMX)),AMX=0,the compiler does not know it))))"
 
 # What objects were made with; they are made again when it changes. What --version says, only opt.o.
 FLAGS    := $(CC) $(ALL_CFLAGS) $(KERNEL) $(LDFLAGS)
@@ -139,7 +149,9 @@ $(BUILD)/version: FORCE
 FORCE:
 
 $(BUILD)/lib/base/opt.o: ALL_CFLAGS += $(VERDEFS)
-$(BUILD)/lib/base/opt.o: $(BUILD)/version
+$(BUILD)/lib/base/opt.o $(BUILD)/lib/ops/ops.o $(BUILD)/emu/lib/ops/ops.c.o: $(BUILD)/version
+$(BUILD)/lib/ops/ops.o $(BUILD)/emu/lib/ops/ops.c.o: ALL_CFLAGS += $(AMX_DEFS)
+$(BUILD)/tests/bench/% $(BUILD)/tests/ops/%: private ALL_CFLAGS += $(AMX_DEFS)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -159,6 +171,12 @@ $(BUILD)/lib/ops/cpu/%.$(1).bf16.o: lib/ops/cpu/%.c $(BUILD)/flags
 $(BUILD)/lib/ops/cpu/%.$(1).dot.o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -mavx512bf16 -DTIER=$(1) -DACT_BF16 -DACT_DOT -c -o $$@ $$<
+$(BUILD)/lib/ops/cpu/%.$(1).tile.o: lib/ops/cpu/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) $$(AMX_FLAGS) -DTIER=$(1) -DACT_BF16 -DACT_DOT -DACT_TILE=tile -c -o $$@ $$<
+$(BUILD)/lib/ops/cpu/%.$(1).twin.o: lib/ops/cpu/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) $(if $(filter avx512,$(1)),-mavx512bf16 -DACT_DOT) -DTIER=$(1) -DACT_BF16 -DACT_TILE=twin -DTILE_TWIN -c -o $$@ $$<
 $(BUILD)/f64/lib/ops/cpu/%.$(1).o: lib/ops/cpu/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) $$(TIER_$(1)) -DTIER=$(1) -DREAL_F64 -c -o $$@ $$<
@@ -218,6 +236,9 @@ $(LIB): $(OBJ)
 $(LIB64): $(OBJ64)
 	@rm -f $@
 	$(AR) rcs $@ $^
+$(LIBTWIN): $(TWINOBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
 
 define tool
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c)) $(LIB)
@@ -259,6 +280,9 @@ $(BUILD)/tests/cuda/%: tests/cuda/%.c $(LIBEMU) $(LIB)
 $(BUILD)/tests/%: tests/%.c $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+$(BUILD)/tests/ops/%: tests/ops/%.c $(LIBTWIN) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests $(LDFLAGS) -o $@ $< $(LIBTWIN) $(LIB) $(LDLIBS)
 $(BUILD)/f64/tests/%: tests/%.c $(LIB64)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -DREAL_F64 -Itests $(LDFLAGS) -o $@ $< $(LIB64) $(LDLIBS)
@@ -378,7 +402,7 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(OBJ64:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
+-include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(OBJ64:.o=.d) $(TWINOBJ:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
 .PHONY: all check check-one check-gpu check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

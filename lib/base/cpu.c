@@ -6,7 +6,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-static const char *const ranks[] = { "base", "avx2", "avx512", "avx512_bf16" };
+#if defined __x86_64__ && defined __linux__
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+static const char *const ranks[] = { "base", "avx2", "avx512", "avx512_bf16", "amx_bf16" };
 enum { RANKS = sizeof ranks / sizeof *ranks };
 
 static int rank(const char *tier)
@@ -23,6 +29,21 @@ static const char *wanted(void)         /* NULL: the best */
     return s && *s ? s : NULL;
 }
 
+#if defined __x86_64__ && defined __linux__
+/* AMX-TILE and AMX-BF16 (cpuid 7, EDX bits 24, 22), both parts of the tiles' state saved by the
+ * system (XCR0 bits 17, 18), and its leave to use them. That holds for all threads. */
+static bool has_amx(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    unsigned a, b, c, d, xcr0, high;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 24 & 1) || !(d >> 22 & 1)) return false;
+    __asm__("xgetbv" : "=a"(xcr0), "=d"(high) : "c"(0));
+    return (xcr0 >> 17 & 3) == 3 && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
+}
+#else
+__attribute__((unused)) static bool has_amx(void) { return false; }
+#endif
+
 bool cpu_runs(const char *tier)
 {
     int r = rank(tier);
@@ -34,7 +55,8 @@ bool cpu_runs(const char *tier)
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
-    return r == 0 || (r == 1 && avx2) || (r == 2 && avx512) || (r == 3 && bf16);
+    return r == 0 || (r == 1 && avx2) || (r == 2 && avx512) || (r == 3 && bf16) ||
+           (r == 4 && bf16 && has_amx());
 #else
     return r == 0;
 #endif

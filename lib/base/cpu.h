@@ -1,7 +1,8 @@
 /* cpu.h -- what the processor can run, for code that is compiled once per instruction set ("tier")
  * and chosen at run time. Tiers, the least first: base (what the compiler was told), avx2 (with
- * FMA, BMI1, BMI2), avx512 (F, BW, DQ, VL), avx512_bf16 (BF16 as well). PIPEGPT_CPU=TIER in the
- * environment allows none above it.
+ * FMA, BMI1, BMI2), avx512 (F, BW, DQ, VL), avx512_bf16 (BF16 as well), amx_bf16 (AMX's
+ * tiles of bfloat16 as well, and a Linux that lets the process use them, which is asked when the
+ * tier is). PIPEGPT_CPU=TIER in the environment allows none above it.
  */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H

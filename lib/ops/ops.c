@@ -22,12 +22,18 @@ TIER(avx2);
 TIER(avx512);
 #ifndef REAL_F64
 const Ops *cpu_ops_avx512_dot(void);
+#ifdef HAVE_AMX
+const Ops *cpu_ops_avx512_tile(void);
+#endif
 #endif
 #endif
 
 /* best first */
 static const char *const tiers[] = {
 #ifdef __x86_64__
+#if defined HAVE_AMX && !defined REAL_F64
+    "amx_bf16",
+#endif
     "avx512_bf16", "avx512", "avx2",
 #endif
     "base",
@@ -40,6 +46,9 @@ static const struct {
 #ifdef REAL_F64
     { TABLES(avx512), 0 },
 #else
+#ifdef HAVE_AMX
+    { { cpu_ops_avx512, cpu_ops_avx512_tile }, 1 },
+#endif
     { { cpu_ops_avx512, cpu_ops_avx512_dot }, 1 },
 #endif
     { TABLES(avx512), 0 }, { TABLES(avx2), 0 },

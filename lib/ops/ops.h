@@ -255,7 +255,8 @@ void ops_begin(char **argv);
  * dtype: "fp32", "bf16", "auto" (bf16 where the processor multiplies it, else fp32), "fp8" (linear8;
  * all else as with bf16; only on CUDA devices of compute capability 8.9 or more).
  * threads <= 0: all there are; at most 64, or as many as there are processors. On the CPU, the
- * best tier for this processor; PIPEGPT_CPU=base|avx2|avx512|avx512_bf16 allows none above it. */
+ * best tier for this processor; PIPEGPT_CPU=base|avx2|avx512|avx512_bf16|amx_bf16 allows none above
+ * it. (The last has only ever run as its twin, cpu/tile.h: no processor with AMX was at hand.) */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
 /* For the `local`-th of several ranks on a machine: "auto" and "cuda" as the device that is its own,
  * which dies if there are fewer devices. Any other is as it is. */

@@ -17,6 +17,9 @@ double cpu_fma_probe_base(int64_t n, double *out);
 double cpu_fma_probe_avx2(int64_t n, double *out);
 double cpu_fma_probe_avx512(int64_t n, double *out);
 double cpu_dot_probe_avx512_dot(int64_t n, double *out);
+#ifdef HAVE_AMX
+double cpu_dot_probe_avx512_tile(int64_t n, double *out);
+#endif
 #endif
 
 static volatile double sink;
@@ -28,6 +31,9 @@ static double flops_roof(const char *tier, int threads)
     if (strcmp(tier, "cpu avx2") == 0) probe = cpu_fma_probe_avx2;
     if (strcmp(tier, "cpu avx512") == 0) probe = cpu_fma_probe_avx512;
     if (strcmp(tier, "cpu avx512_bf16") == 0) probe = cpu_dot_probe_avx512_dot;
+#ifdef HAVE_AMX
+    if (strcmp(tier, "cpu amx_bf16") == 0) probe = cpu_dot_probe_avx512_tile;
+#endif
 #else
     (void)tier;
 #endif

@@ -79,7 +79,15 @@ static const Ops *tier_ops(const char *name, int schedule)
 #else
 enum { VARIANTS = 3 };
 static const char variant[] = "threads";
-static const char *const tiers[] = { "base", "avx2", "avx512", "avx512_bf16" };
+#ifdef HARNESS_TIERS
+static const char *const tiers[] = { HARNESS_TIERS };
+#else
+static const char *const tiers[] = { "base", "avx2", "avx512", "avx512_bf16",
+#ifdef HAVE_AMX
+                                     "amx_bf16",
+#endif
+};
+#endif
 /* The tiers to test: all that run here, or with PIPEGPT_CPU=TIER in the environment that one. */
 static const char *only_tier;
 __attribute__((constructor)) static void read_only_tier(void)
@@ -87,14 +95,36 @@ __attribute__((constructor)) static void read_only_tier(void)
     const char *s = getenv("PIPEGPT_CPU");
     if (s && *s && !(only_tier = strdup(s))) abort();   /* tier_ops() overwrites the variable */
 }
-/* With floats, avx512_bf16 is avx512. */
+/* With HARNESS_TWIN, there are also base_twin and avx512_twin: the products of amx_bf16 with AMX's
+ * instructions in C (ops/cpu/tile.h), packed by what these tiers have, and all else as there. */
+#ifdef HARNESS_TWIN
+const Ops *cpu_ops_base_twin(void);
+#ifdef __x86_64__
+const Ops *cpu_ops_avx512_twin(void);
+#endif
+static const Ops *twin_ops(const char *name)
+{
+#ifdef __x86_64__
+    if (strcmp(name, "avx512_twin") == 0) return cpu_ops_avx512_twin();
+#endif
+    return strcmp(name, "base_twin") == 0 ? cpu_ops_base_twin() : NULL;
+}
+#else
+static const Ops *twin_ops(const char *name) { (void)name; return NULL; }
+#endif
+/* With floats, avx512_bf16 and amx_bf16 are avx512. */
 static bool tier_runs(const char *name)
 {
+    if (twin_ops(name)) return bf16 && cpu_runs(strcmp(name, "base_twin") ? "avx512_bf16" : "base");
     return cpu_runs(name) && (!only_tier || strcmp(name, only_tier) == 0) &&
-           (bf16 || strcmp(name, "avx512_bf16") != 0);
+           (bf16 || !strstr(name, "_bf16"));
 }
 static const Ops *tier_ops(const char *name, int threads)
 {
+    if (twin_ops(name)) {
+        ops_open("cpu", "bf16", threads);
+        return twin_ops(name);
+    }
     setenv("PIPEGPT_CPU", name, 1);
     return ops_open("cpu", bf16 ? "bf16" : "fp32", threads);
 }

@@ -1,6 +1,9 @@
 /* adamw, muon, sumsq, scale and lerp against naive versions in double, in float and (REAL_F64) in double;
  * the same bits from 1, 2 and 3 threads; muon within the workspace it asked for. With HARNESS_CUDA, the
  * CUDA back-end's, and muon of its bfloat16 table too. */
+#if !defined REAL_F64 && !defined HARNESS_CUDA
+#define HARNESS_TWIN
+#endif
 #include "harness.h"
 
 static double *doubles(const real *x, int64_t n)
@@ -344,8 +347,11 @@ int main(void)
 #ifndef HARNESS_CUDA
     static const int large[][2] = { { 33, 50 }, { 65, 64 }, { 66, 130 }, { 131, 65 }, { 130, 130 } };
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-        if (!cpu_runs("avx512_bf16")) skip("this processor does not multiply bfloat16", "muon bf16");
-        else if (sizeof(real) == 4) check_muon_bf16("avx512_bf16", large[i][0], large[i][1]);
+        for (int j = 0; j < 3 && sizeof(real) == 4; j++) {
+            static const char *const by[] = { "avx512_bf16", "avx512_twin", "amx_bf16" };
+            if (cpu_runs(j == 2 ? by[j] : by[0])) check_muon_bf16(by[j], large[i][0], large[i][1]);
+            else skip("this processor does not multiply bfloat16 so", "muon %s", by[j]);
+        }
 #endif
     return done();
 }

@@ -1,7 +1,8 @@
 /* cpu.h -- what the files of the CPU back-end share. Each of them is compiled once per tier, with
  * the tier's name in TIER and its instructions allowed by compiler flags; those that see activations
  * once more with ACT_BF16, where an Act is a bfloat16 and a real stays a float, and for AVX-512 a
- * third time with ACT_DOT, where the processor multiplies those. CPU(name) puts tier and Act into a
+ * third time with ACT_DOT, where the processor multiplies those. What multiplies matrices also with
+ * ACT_TILE=tile, by AMX, and for tests with ACT_TILE=twin (tile.h). CPU(name) puts tier and Act into a
  * global name, TIERED(name) the tier alone: what is compiled once and works on reals.
  *
  * Operations are called from one thread at a time and use OpenMP inside. Every sum has an order
@@ -27,7 +28,9 @@ typedef struct Bf16 { uint16_t bits; } Bf16;    /* the upper half of a float; se
 #define TIER base
 #endif
 #define TIERED(name) PASTE3(cpu_##name, _, TIER)
-#ifdef ACT_DOT
+#ifdef ACT_TILE
+#define CPU(name) PASTE3(TIERED(name), _, ACT_TILE)
+#elif defined ACT_DOT
 #define CPU(name) PASTE3(TIERED(name), _, dot)
 #elif defined ACT_BF16
 #define CPU(name) PASTE3(TIERED(name), _, bf16)
@@ -93,7 +96,7 @@ size_t CPU(gemm_work)(void);
 
 /* probe.c: the roof, for benchmarks; vexp, vexp2 and vtanh of this tier, for tests */
 double TIERED(fma_probe)(int64_t n, double *out);
-double CPU(dot_probe)(int64_t n, double *out);          /* of the ACT_DOT build */
+double CPU(dot_probe)(int64_t n, double *out);          /* of the ACT_DOT and ACT_TILE builds */
 void TIERED(exp_n)(real *y, const real *x, int64_t n);
 void TIERED(exp2_n)(real *y, const real *x, int64_t n);
 void TIERED(tanh_n)(real *y, const real *x, int64_t n);

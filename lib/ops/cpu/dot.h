@@ -1,4 +1,5 @@
-/* dot.h -- packing of pairs of bfloat16, for processors that multiply them (AVX512-BF16; kernel.h). */
+/* dot.h -- packing of pairs of bfloat16, for processors that multiply them (AVX512-BF16, kernel.h;
+ * AMX, tile.h). */
 #ifndef OPS_CPU_DOT_H
 #define OPS_CPU_DOT_H
 #include "ops/cpu/kernel.h"
@@ -22,6 +23,7 @@ INLINE void pack_across_pairs(real *p, const Act *x, int64_t ld, int rows, int k
             memcpy(p + (int64_t)l * W + i, &u, sizeof u);
         }
 }
+#ifdef ACT_DOT
 INLINE __m512i load_halves(const Act *p, __mmask16 which)
 {
     return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(which, p));
@@ -60,4 +62,37 @@ INLINE void pack_along_pairs(real *p, const Act *x, int64_t ld, int cols, int k,
         }
     }
 }
+#else
+INLINE void pack_along_pairs(real *p, const Act *x, int64_t ld, int cols, int k, int W)
+{
+    for (int l = 0; l < k; l += 2, p += W)
+        for (int j = 0; j < W; j++) {
+            const Act *at = x + l * ld + j;
+            uint32_t u = j < cols ? pair_of(at, l + 1 < k ? at + ld : NULL) : 0;
+            memcpy(p + j, &u, sizeof u);
+        }
+}
+#endif
+#ifdef ACT_TILE
+/* The left operand of tiles, p[W][CHUNK] = pairs of at most 2 CHUNK k of `rows` <= W vectors as
+ * above: a row of a tile after the other, zeros where there is nothing */
+INLINE void pack_rows_across(real *p, const Act *x, int64_t ld, int rows, int k, int W)
+{
+    enum { WHOLE = DEEP * CHUNK };
+    for (int i = 0; i < W; i++, p += CHUNK, x += ld) {
+        if (i < rows && k == WHOLE) { memcpy(p, x, WHOLE * sizeof *x); continue; }
+        memset(p, 0, CHUNK * sizeof *p);
+        if (i < rows) memcpy(p, x, (size_t)k * sizeof *x);
+    }
+}
+INLINE void pack_rows_along(real *p, const Act *x, int64_t ld, int rows, int k, int W)
+{
+    real pairs[CHUNK * TM];
+    if (k < DEEP * CHUNK) memset(pairs, 0, sizeof pairs);
+    pack_along_pairs(pairs, x, ld, rows, k, W);
+    for (int i = 0; i < W; i += VL)
+        for (int l = 0; l < CHUNK; l += VL)
+            pack_square(p + i * CHUNK + l, CHUNK, pairs, sizeof *pairs, l * W + i, W, VL);
+}
+#endif
 #endif

@@ -17,7 +17,7 @@
  * block changes nothing in it.
  */
 #include "ops/cpu/kernel.h"
-#ifdef ACT_DOT
+#if defined ACT_DOT || defined ACT_TILE
 #include "ops/cpu/dot.h"
 #define pack_across pack_across_pairs
 #define pack_along pack_along_pairs
@@ -25,10 +25,17 @@
 #define pack_across(p, x, ld, rows, k, W) pack_across_any(p, x, sizeof *(x), ld, rows, k, W)
 #define pack_along(p, x, ld, cols, k, W) pack_along_any(p, x, sizeof *(x), ld, cols, k, W)
 #endif
+#ifdef ACT_TILE
+#include "ops/cpu/tile.h"
+#else
+#define tile_config(c)
+#define tile_release()
+#endif
 
 enum {
     KC = 1024,
     KS = 1536,
+    SOME = CHUNK > 8 ? CHUNK : 8,               /* parts of k are multiples of so much */
     PIECE = (4 << 20) / sizeof(real),           /* elements of a cell's B, */
     BLOCK = (384 << 10) / sizeof(real),         /* of a block of A, as far as rows can be fewer */
     MC_MIN = 4 * TM,
@@ -48,6 +55,8 @@ static int part(int64_t n, int64_t most, int unit)
     return (int)(div_up(div_up(n, div_up(n, most)), unit) * unit);
 }
 
+static int depth_of(int k) { return (int)(div_up(k, DEEP * CHUNK) * CHUNK); }
+
 /* A product and how it is shared out. k, depth and kc count elements of packed panels, DEEP of g->k
  * each. */
 typedef struct Job {
@@ -66,7 +75,7 @@ typedef struct Cell { int i0, m, j0, n; } Cell; /* rows from i0 and columns from
 INLINE void pack(real *p, const Act *x, int64_t stride, int64_t k_stride, int n, int k, int W)
 {
     enum { ROWS = 8 * DEEP };
-    const int64_t depth = div_up(k, DEEP);
+    const int64_t depth = depth_of(k), filled = div_up(k, DEEP);
     const int some = stride == 1 ? ROWS : k;
     for (int l = 0; l < k; l += some)
         for (int j = 0; j < n; j += W) {
@@ -76,10 +85,24 @@ INLINE void pack(real *p, const Act *x, int64_t stride, int64_t k_stride, int n,
             if (stride == 1) pack_along(to, from, k_stride, left, now, W);
             else pack_across(to, from, stride, left, now, W);
         }
+    for (int j = 0; filled < depth && j < n; j += W)
+        memset(p + j * depth + filled * W, 0, (size_t)((depth - filled) * W) * sizeof *p);
 }
 static void pack_a(real *p, const Gemm *g, int i, int rows)
 {
+#ifdef ACT_TILE
+    const int k = g->k, depth = depth_of(k);
+    for (int l = 0; l < k; l += DEEP * CHUNK)
+        for (int r = 0; r < rows; r += TM) {
+            real *to = p + (int64_t)r * depth + (int64_t)(l / DEEP) * TM;
+            const Act *from = g->a + (i + r) * g->rsa + l * g->csa;
+            int left = (int)min64(TM, rows - r), now = (int)min64(DEEP * CHUNK, k - l);
+            if (g->csa == 1) pack_rows_across(to, from, g->rsa, left, now, TM);
+            else pack_rows_along(to, from, g->csa, left, now, TM);
+        }
+#else
     pack(p, g->a + i * g->rsa, g->csa == 1 ? g->rsa : 1, g->csa, rows, g->k, TM);
+#endif
 }
 static void pack_b(real *p, const Gemm *g, int j, int cols)
 {
@@ -87,7 +110,34 @@ static void pack_b(real *p, const Gemm *g, int j, int cols)
 }
 
 /* s = the product of panels of depth k; fetches a line at `ahead`, further by `hop` every 8 of k */
-#if VBYTES == 32 && defined __FMA__ && !defined REAL_F64
+#ifdef ACT_TILE
+INLINE void mul_panels(Vec s[TM][TV], const real *a, const real *b, int k, const char *ahead,
+                       int64_t hop)
+{
+    enum { LOWER = TILE_ROWS * CHUNK, RIGHT = TILE_PAIRS, ROW = TN * sizeof(real) };
+    real *to = (real *)s;
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    for (int l = 0; l < k; l += CHUNK, a += CHUNK * TM, b += CHUNK * TN, ahead += 2 * hop) {
+        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + hop, 0, 2);
+        tile_load(4, a, TILE_BYTES);
+        tile_load(6, b, ROW);
+        tile_load(7, b + RIGHT, ROW);
+        tile_load(5, a + LOWER, TILE_BYTES);
+        tile_dp(0, 4, 6);
+        tile_dp(1, 4, 7);
+        tile_dp(2, 5, 6);
+        tile_dp(3, 5, 7);
+    }
+    tile_store(0, to, ROW);
+    tile_store(1, to + RIGHT, ROW);
+    tile_store(2, to + TILE_ROWS * TN, ROW);
+    tile_store(3, to + TILE_ROWS * TN + RIGHT, ROW);
+}
+#elif VBYTES == 32 && defined __FMA__ && !defined REAL_F64
 /* In asm, since all 16 registers are in use and compilers spill some of them to memory. */
 #define ROW(u, i, s0, s1, s2) \
     "vbroadcastss 16*" #u "+4*" #i "(%[a]), %[t]\n\t" \
@@ -272,8 +322,10 @@ static void work(Job *job, int tid)
 {
     const int cells = job->down * job->across;
     real *own = job->work + (size_t)tid * own_size(job);
+    tile_config(&tile_whole);
     for (int i; (i = take(&job->next)) < cells;) work_on(job, i, 1, own);
     for (int i = 0; i < cells; i++) work_on(job, i, HELP, own);
+    tile_release();
 }
 
 /* Cells: what a cell takes is its area and the packing of its rows and columns; the least for the
@@ -306,8 +358,8 @@ static void plan_cells(Job *job, int nt)
 static size_t room(int64_t n) { return (size_t)div_up(n + VL, 64) * 64; }
 static Job plan(const Gemm *g, int nt)
 {
-    Job job = { .g = g, .depth = (int)div_up(g->k, DEEP) };
-    job.kc = part(job.depth, KC, 8);
+    Job job = { .g = g, .depth = depth_of(g->k) };
+    job.kc = part(job.depth, KC, SOME);
     plan_cells(&job, nt);
     job.size_b = room((int64_t)job.cols * job.depth);
     job.size_a = room((int64_t)job.mc * job.depth);
@@ -340,7 +392,7 @@ static void pass(const Gemm *g, void *mem)
 static void passes(const Gemm *g, void *mem)
 {
     const int depth = (int)div_up(g->k, DEEP),
-              ks = g->y ? (int)max64(depth, 1) : part(depth, KS, 8);
+              ks = g->y ? (int)max64(depth, 1) : part(depth, KS, SOME);
     Gemm now = *g;
     if (g->m <= 0 || g->n <= 0) return;
     for (int l = 0; l == 0 || l < depth; l += ks) {

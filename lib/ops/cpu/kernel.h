@@ -5,7 +5,9 @@
 
 /* The tile of the matrix product: TM x TV vectors of sums. 16 registers hold 4 x 3 sums, 3 of b and
  * one of a: fewer instructions per multiply-add than any other shape. */
-#if VBYTES == 64
+#ifdef ACT_TILE                 /* 2 x 2 tiles of 16 x 16 floats (tile.h), in memory afterwards */
+enum { TM = 32, TV = 32 / VL };
+#elif VBYTES == 64
 enum { TM = 8, TV = 3 };
 #elif VBYTES == 32
 enum { TM = 4, TV = 3 };
@@ -13,12 +15,21 @@ enum { TM = 4, TV = 3 };
 enum { TM = MR, TV = 2 };
 #endif
 enum { TN = TV * VL };
+#ifdef ACT_TILE
+enum { CHUNK = 16 };            /* packed panels end in zeros, to a multiple of so many elements */
+#else
+enum { CHUNK = 1 };
+#endif
 
 /* An element of a packed operand is DEEP numbers that follow each other in k: one real, or with
- * ACT_DOT a pair of bfloat16, the first in the lower half of what looks like a real.
+ * ACT_DOT or ACT_TILE a pair of bfloat16, the first in the lower half of what looks like a real.
  * One step: s[i][0:V] += a[i*rsa] . b[0:V], i < M, V <= 4 vectors. M and V are constants. */
-#ifdef ACT_DOT
+#if defined ACT_DOT || defined ACT_TILE
 enum { DEEP = 2 };
+#else
+enum { DEEP = 1 };
+#endif
+#ifdef ACT_DOT
 /* AVX512-BF16 adds both products to the sum, one rounding each, and takes what is below 2^-126 as 0. */
 INLINE void step(int M, int V, Vec *s, const real *a, int64_t rsa, const real *b)
 {
@@ -30,7 +41,6 @@ INLINE void step(int M, int V, Vec *s, const real *a, int64_t rsa, const real *b
     }
 }
 #else
-enum { DEEP = 1 };
 INLINE void step(int M, int V, Vec *s, const real *a, int64_t rsa, const real *b)
 {
     Vec x[4];

@@ -1,9 +1,36 @@
 /* probe.c -- this tier's roof: multiply-adds on registers alone; its exp and tanh, for tests. */
 #include "ops/cpu/vec.h"
+#ifdef ACT_TILE
+#include "ops/cpu/tile.h"
+#endif
 
 enum { LANES = 12 };
 
-#ifdef ACT_DOT
+#ifdef ACT_TILE
+/* as fma_probe, with tiles */
+double CPU(dot_probe)(int64_t n, double *out)
+{
+    float s[TILE_ROWS][TILE_PAIRS] = { { 1 } };
+    tile_config(&tile_whole);
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    tile_load(4, s, TILE_BYTES);
+    tile_load(5, s, TILE_BYTES);
+    n /= 64;                    /* an instruction is worth so many of the other probe's */
+    for (int64_t l = 0; l < n; l++) {
+        tile_dp(0, 4, 5);
+        tile_dp(1, 4, 5);
+        tile_dp(2, 4, 5);
+        tile_dp(3, 4, 5);
+    }
+    tile_store(0, s, TILE_BYTES);
+    tile_release();
+    *out += (double)s[0][0];
+    return 4.0 * 2 * TILE_ROWS * TILE_PAIRS * 2 * TILE_PAIRS * (double)n;
+}
+#elif defined ACT_DOT
 /* as fma_probe, with pairs of bfloat16 */
 double CPU(dot_probe)(int64_t n, double *out)
 {

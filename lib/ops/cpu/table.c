@@ -1,6 +1,30 @@
 /* table.c -- the table of operations of this tier and Act. */
 #include "ops/cpu/cpu.h"
 
+#ifdef ACT_TILE
+#ifdef ACT_DOT
+#define REST(name) PASTE3(TIERED(name), _, dot)
+#else
+#define REST(name) PASTE3(TIERED(name), _, bf16)
+#endif
+const Ops *REST(ops)(void);
+
+/* all but the matrix products as without tiles */
+const Ops *CPU(ops)(void)
+{
+    static Ops table;
+    Ops o = *REST(ops)();
+    o.name = "cpu amx_bf16";
+    o.linear = CPU(linear); o.linear_dx = CPU(linear_dx); o.linear_dw = CPU(linear_dw);
+    o.experts = CPU(experts); o.experts_dx = CPU(experts_dx); o.experts_dw = CPU(experts_dw);
+#ifdef ACT_DOT
+    o.muon = CPU(muon);
+    o.muon_tmp = CPU(muon_tmp);
+#endif
+    table = o;
+    return &table;
+}
+#else
 static void no_wait(void) {}
 
 #ifdef ACT_BF16
@@ -46,3 +70,4 @@ const Ops *CPU(ops)(void)
     };
     return &table;
 }
+#endif
