@@ -1,4 +1,8 @@
-/* encode.c -- the ring and its threads; see encode.h. */
+/* encode.c -- the ring and its threads; see encode.h.
+ *
+ * Processors may have no cache in common, so that what one wrote costs the other as much as if it lay
+ * in memory. A thread mostly encodes what it read itself, into buffers that it used before; the first
+ * thread writes, and others only if there is nothing else to do. */
 #include "encode.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +17,7 @@ typedef struct Ring {
     Sink *sink;
 } Ring;
 
-typedef struct Thread { Ring *r; Worker *w; pthread_t id; } Thread;
+typedef struct Thread { Ring *r; Worker *w; pthread_t id; int number; } Thread;
 
 static Batch *ready(Ring *r)
 {
@@ -42,8 +46,19 @@ static void do_encode(Ring *r, Worker *w, Batch *b)
     b->state = DONE;
 }
 
-static void do_read(Ring *r, Batch *b)
+/* Buffers of the thread's own in place of those that batch b has, if there are free ones. */
+static void own_buffers(Ring *r, Batch *b, int thread)
 {
+    for (uint64_t k = r->read; k < r->written + r->n && b->owner != thread; k++) {
+        Batch *other = &r->b[k % r->n], swap = *b;
+        if (other->owner == thread) *b = *other, *other = swap;
+    }
+    b->owner = thread;
+}
+
+static void do_read(Ring *r, Batch *b, int thread)
+{
+    own_buffers(r, b, thread);
     r->reading = true;
     pthread_mutex_unlock(&r->lock);
     bool more = feed_next(r->feed, b);
@@ -62,9 +77,11 @@ static void *work(void *arg)
     pthread_mutex_lock(&r->lock);
     while (!r->ended || r->written < r->read) {
         Batch *next = &r->b[r->written % r->n], *room = &r->b[r->read % r->n], *b;
-        if (!r->writing && r->written < r->read && next->state == DONE) do_write(r, next);
+        bool done = !r->writing && r->written < r->read && next->state == DONE;
+        if (done && t->number == 0) do_write(r, next);
         else if ((b = ready(r))) do_encode(r, t->w, b);
-        else if (!r->reading && !r->ended && r->read - r->written < r->n) do_read(r, room);
+        else if (!r->reading && !r->ended && r->read - r->written < r->n) do_read(r, room, t->number);
+        else if (done) do_write(r, next);
         else {
             pthread_cond_wait(&r->change, &r->lock);
             continue;
@@ -88,12 +105,13 @@ void encode_run(Encode *e, char **files, int n)
     Ring r = { .n = e->threads > 1 ? 2 * (size_t)e->threads + 1 : 1 };
     Thread *t = xcalloc((size_t)e->threads, sizeof *t);
     r.b = xcalloc(r.n, sizeof *r.b);
+    for (size_t i = 0; i < r.n; i++) r.b[i].owner = (int)(i % (size_t)e->threads);
     r.feed = feed_new(e, files, n);
     r.sink = sink_new(e);
     pthread_mutex_init(&r.lock, NULL);
     pthread_cond_init(&r.change, NULL);
     for (int i = 0; i < e->threads; i++) {
-        t[i] = (Thread){ .r = &r, .w = worker_new(e, i ? t[0].w : NULL) };
+        t[i] = (Thread){ .r = &r, .w = worker_new(e, i ? t[0].w : NULL), .number = i };
         if (i && pthread_create(&t[i].id, NULL, work, &t[i])) die("cannot start a thread");
     }
     work(&t[0]);

@@ -52,6 +52,7 @@ typedef struct Batch {
     uint64_t bytes, cut, bad;
     DocError err;               /* why: no more after the documents that are here */
     enum { FREE, BUSY, READY, DONE } state;
+    int owner;                  /* the thread that used its buffers last */
 } Batch;
 
 typedef struct Feed Feed;
