@@ -11,6 +11,8 @@
 #include "text/utf8.h"
 #include <assert.h>
 #include <stdlib.h>
+#define XXH_INLINE_ALL          /* of short pieces, many times */
+#include <xxhash.h>
 
 enum { ENDS = 512, FEW_LONG = 1 << 16 };
 
@@ -192,7 +194,7 @@ static size_t long_ids(TokEnc *e, const char *s, size_t n, uint64_t hash, const 
 static __attribute__((noinline))
 size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
 {
-    uint64_t hash = xxh3(s, n);
+    uint64_t hash = n <= LONG ? XXH3_64bits(s, n) : xxh3(s, n);
     size_t got = 0;
     const uint32_t *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
     Miss *m = &e->miss[e->misses];

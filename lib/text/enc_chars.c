@@ -97,11 +97,11 @@ struct CharTables *char_tables_new(const EncModel *m, const Tok *t)
 
 static inline unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
 
-/* The symbols to begin with; false: more than max. */
-bool chars_start(const struct CharTables *c, const char *text, size_t n, Symbols *w, size_t max)
+bool chars_start(const struct CharTables *c, const char *text, size_t n, uint32_t *id, size_t max,
+                 size_t *got)
 {
     const unsigned char *s = (const unsigned char *)text, *end = s + n;
-    uint32_t *to = w->id + 1, *full = w->id + 1 + max - 3;
+    uint32_t *to = id + 1, *full = id + 1 + max - 3;
     bool good = true;           /* nothing takes a part of the next character from the left */
     while (s < end) {
         if (to > full) return false;
@@ -132,8 +132,7 @@ bool chars_start(const struct CharTables *c, const char *text, size_t n, Symbols
         good = false;
         s += 3;
     }
-    w->n = (size_t)(to - w->id - 1);
-    w->bytes = false;
-    w->id[0] = *to = NO_ID;
+    *got = (size_t)(to - id - 1);
+    id[0] = *to = NO_ID;
     return true;
 }

@@ -91,14 +91,16 @@ typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symb
  * few_bytes() takes up to FEW_SYMBOLS bytes; few_chars() is false if it would begin with more symbols,
  * or has no tables. */
 enum { FEW = 8, FEW_SYMBOLS = 32 };
-typedef struct Few { uint32_t id[FEW_SYMBOLS + 2]; size_t n; bool bytes; } Few;
+typedef struct Few { uint32_t id[FEW_SYMBOLS + 5]; size_t n; bool bytes; } Few;
 void few_bytes(Few *f, const char *s, size_t n);
 bool few_chars(EncModel *m, Few *f, const char *s, size_t n);
 void enc_scan_few(const EncModel *m, Few *const *piece, size_t count);          /* count <= FEW */
 
 struct CharTables;
 struct CharTables *char_tables_new(const EncModel *m, const Tok *t);    /* NULL: of no use */
-bool chars_start(const struct CharTables *c, const char *s, size_t n, Symbols *w, size_t max);
+/* To id[1] on, between borders, which has room for max + 2; *got symbols. false: it may be more. */
+bool chars_start(const struct CharTables *c, const char *s, size_t n, uint32_t *id, size_t max,
+                 size_t *got);
 
 enum { WALK_SEEN = 4096 };
 typedef struct WalkRoom {       /* {0} is empty; free dead and seen */

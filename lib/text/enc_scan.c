@@ -468,16 +468,11 @@ size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out)
 {
     Symbols w;
     if (!chars_can(m)) return n <= scan_max(m) ? enc_scan(m, s, n, out) : 0;
-    return chars_start(m->chars, s, n, &w, scan_max(m)) ? merge(m, &w, out) : 0;
+    w.bytes = false;
+    return chars_start(m->chars, s, n, w.id, scan_max(m), &w.n) ? merge(m, &w, out) : 0;
 }
 
 /* ---- several pieces ----------------------------------------------------------------- */
-
-static void few_symbols(Few *f, const Symbols *w)
-{
-    memcpy(f->id, w->id, (w->n + 2) * sizeof *f->id);
-    f->n = w->n, f->bytes = w->bytes;
-}
 
 void few_bytes(Few *f, const char *s, size_t n)
 {
@@ -488,11 +483,9 @@ void few_bytes(Few *f, const char *s, size_t n)
 
 bool few_chars(EncModel *m, Few *f, const char *s, size_t n)
 {
-    Symbols w;
-    if (!chars_can(m) || !chars_start(m->chars, s, n, &w, FEW_SYMBOLS + 3)) return false;
-    if (w.n > FEW_SYMBOLS) return false;
-    few_symbols(f, &w);
-    return true;
+    f->bytes = false;
+    return chars_can(m) && chars_start(m->chars, s, n, f->id, FEW_SYMBOLS + 3, &f->n) &&
+           f->n <= FEW_SYMBOLS;
 }
 
 void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
@@ -505,7 +498,7 @@ void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
 #endif
     for (size_t k = 0; k < count; k++) {
         Symbols w;
-        memcpy(w.id, piece[k]->id, sizeof piece[k]->id);
+        memcpy(w.id, piece[k]->id, (piece[k]->n + 2) * sizeof *w.id);
         w.n = piece[k]->n, w.bytes = piece[k]->bytes;
         piece[k]->n = merge(m, &w, piece[k]->id);
     }

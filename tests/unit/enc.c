@@ -367,7 +367,7 @@ static void chars(void)
                 whole += !same(few.id, few.n, &want), fews++;
             }
             Symbols w;
-            shorter += ct && chars_start(ct, b.s, b.n, &w, SCAN_MAX) && w.n < b.n;
+            shorter += ct && chars_start(ct, b.s, b.n, w.id, SCAN_MAX, &w.n) && w.n < b.n;
             ids_free(&want), buf_free(&b);
         }
         free(room.dead), free(room.seen), free(ct), encmodel_free(e), tok_free(t);
