@@ -53,7 +53,7 @@ static void rows(void)
     Prompt p = { .ids = { prompt, 3, 3 } };
     Answer *two[] = { sampled(1), sampled(0) }, a[2] = { *two[0], *two[1] };
     int32_t x[64], y[64], dx[64], dy[64];
-    Run r = { .ops = ops_open("cpu", "fp32", 1), .x = x, .y = y, .dx = dx, .dy = dy,
+    Run r = { .ops = ops_open("cpu", "fp32", 1), .x = x, .y = y, .micro = { .x = dx, .y = dy },
               .plan = { .B = 2, .T = 16, .cfg = { .T = 16 } } };
     Rows b = lay(&r, &p, a, 2);
     static const int32_t wx[2][6] = { { 9, 8, 7, 2, 3, 0 }, { 9, 8, 7, 2, 3, 0 } };
