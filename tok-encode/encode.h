@@ -2,8 +2,8 @@
  *
  * A batch is about 1 MB of whole lines, or a part of one long text. Each thread does what is there
  * to do: write the next batch in order, encode one that was read, or read one. So memory does not
- * depend on the length of the input, only on that of its longest line: about twice that, and 8 MB a
- * thread. */
+ * depend on the length of the input, only on that of its longest line: about twice that, and 18 MB
+ * a thread. */
 #ifndef TOK_ENCODE_ENCODE_H
 #define TOK_ENCODE_ENCODE_H
 #include "base/progress.h"

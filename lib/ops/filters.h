@@ -8,7 +8,8 @@ typedef struct Pick {
     double top_p;       /* the likeliest tokens, smallest ids first, until their sum is at least
                            top_p; 0, or >= 1: no limit */
     double min_p;       /* no token less likely than min_p times the likeliest; 0: no limit */
-    double penalty;     /* of repetitions: for pick_penalize(), pick() does not look; 0, 1: none */
+    double penalty;     /* of repetitions; 0, 1: none. On the host pick_penalize() is for that, and
+                           pick() does not look */
 } Pick;
 
 #endif

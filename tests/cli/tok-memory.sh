@@ -1,0 +1,28 @@
+# tok-encode in memory that does not grow with its input; bpe-train in the memory it is given.
+. "$(dirname "$0")/../lib.sh"
+cd "$dir" || exit 1
+case $(tok-encode --version) in *fsanitize*) skip "memory" "a sanitizer takes memory of its own"; finish;; esac
+peak() { "$BUILD/tests/peak" kb "$@" && cat kb; }
+awk 'function rnd(k) { x = (x * 16807) % 2147483647; return int(x / 2147483647 * k) }
+    BEGIN { x = 7; n = split("ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu bre cli dro flu", s, " ")
+        for (d = 0; d < 12000; d++) { printf "{\"text\":\""
+            for (i = 0; i < 80; i++) { w = ""; for (k = 2 + rnd(3); k >= 0; k--) w = w s[1 + rnd(n)]; printf "%s ", w }
+            print "\"}" } }' </dev/null >a.jsonl
+bpe-train -q -v 4096 -o a.tok a.jsonl || exit 1
+cat a.jsonl a.jsonl >few.jsonl; cat few.jsonl few.jsonl few.jsonl few.jsonl >b.jsonl
+for j in 1 3; do
+    few=$(peak tok-encode -q -j $j -t a.tok -o x few.jsonl); many=$(peak tok-encode -q -j $j -t a.tok -o x b.jsonl)
+    is "-j $j: four times the text, the same memory ($few, $many KB)" "awk 'BEGIN {print ($many < 1.1 * $few)}'" 1
+done
+cat b.jsonl | peak tok-encode -q -j 3 -t a.tok -o y - >many
+is "  from a pipe" "awk '{print (\$1 < 1.1 * $few)}' many" 1
+ok "  and the same stream" "cmp x y"
+rm -f few.jsonl b.jsonl x y
+
+# pieces that occur once are counted, and spilled, but not trained on
+train="bpe-train -q -j 1 -v 2000 --min-count 3"
+all=$(peak $train -o c.tok a.jsonl)
+used=$(peak $train --mem 22M -T . -o d.tok a.jsonl)
+is "bpe-train --mem 22M takes $used KB, not $all" "awk 'BEGIN {print ($used < 1.1 * 22 * 1024 && $all > 1.2 * 22 * 1024)}'" 1
+ok "  and makes the same tokenizer" "cmp c.tok d.tok"
+finish
