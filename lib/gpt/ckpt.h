@@ -1,7 +1,7 @@
 /* ckpt.h -- the model directory: model.safetensors, config.json, tokenizer.tok, state.json,
- * clock.json, optimizer-RANK.safetensors (0 for one rank) and, if a running mean is kept, model-ema.safetensors; or,
- * in place of a model, an adapter: adapter_model.safetensors and adapter_config.json. Format and
- * commit protocol: pipegpt-model(5).
+ * clock.json, optimizer-RANK.safetensors (0 for one rank) and, if a running mean is kept,
+ * model-ema.safetensors; or, in place of a model, an adapter: adapter_model.safetensors and
+ * adapter_config.json. Format and commit protocol: pipegpt-model(5).
  *
  * A save writes every file as NAME.new, fsyncs them and the directory, and then renames a journal
  * (commit.json, listing the names) into place: from that instant the new checkpoint counts. Then

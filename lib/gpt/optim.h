@@ -7,7 +7,8 @@
  * The parameters are cut into spans: a stack of equal matrices, or a run of neighbours of one
  * AdamW group that are kept alike. Padding inside a run is zero, has no gradient, and stays zero.
  * Moments are reals, those of KEEP_HALF parameters bfloat16s, rounded to the nearest each step, as
- * in the original. *
+ * in the original.
+ *
  * Several ranks share the work and the moments (Rajbhandari et al. 2020, arXiv 1910.02054, its second
  * stage): of a stack each rank has whole matrices, of a larger table rows, and updates those from the
  * sum of all ranks' gradients; then all have all weights again. What is small every rank updates. A
