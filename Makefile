@@ -17,6 +17,7 @@
 # CUDA_ARCHS: what nvcc compiles for: 80, 89, 90a, 100, 120, as far as it knows them (all, the default),
 #                    or some of them: CUDA_ARCHS=80 takes a fourth of the time. Devices that are not among
 #                    them run what is for the first or the last, compiled anew once.
+# CUDNN=1: with cuDNN's attention too (0 is the default): see CUDNN_FRONTEND and CUDNN_HOME below.
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 # What setup installs decides how the rest is built: the other goals run after it, in a make of their own.
@@ -39,6 +40,7 @@ OMP     ?= auto
 AMX     ?= auto
 CUDA    ?= auto
 NCCL    ?= auto
+CUDNN   ?= 0
 MPI     ?= auto
 ZSTD    ?= auto
 SNAPPY  ?= auto
@@ -78,15 +80,20 @@ have_mpi    := $(call want,MPI,printf '\043include <mpi.h>\nint main(void) { ret
 CUSRC       := $(wildcard lib/ops/cuda/*.cu)
 have_cuda   := $(call want,CUDA,test -n "$(CUSRC)" && { command -v nvcc || ls /usr/local/cuda/bin/nvcc; } 2>/dev/null)
 have_nccl   := $(if $(have_cuda),$(if $(have_mpi),$(call want,NCCL,ls $(dir $(have_cuda))../include/nccl.h /usr/include/nccl.h 2>/dev/null | head -n 1)))
+# cuDNN's attention (lib/ops/cuda/cudnn.h). CUDNN_FRONTEND: the folder of cudnn_frontend.h, 1.32 or
+# later; CUDNN_HOME: that of include/cudnn.h and lib/libcudnn.so.9, 9.26 or later.
+CUDNN_HOME  ?= /usr
+have_cudnn  := $(if $(filter 1,$(CUDNN)),$(or $(wildcard $(CUDNN_FRONTEND)/cudnn_frontend.h),$(error CUDNN=1: there is no cudnn_frontend.h in CUDNN_FRONTEND=$(CUDNN_FRONTEND)))$(if $(have_cuda),,$(error CUDNN=1 needs CUDA)))
+CUDNN_LIBS  := $(if $(have_cudnn),$(if $(filter-out /usr,$(CUDNN_HOME)),-L$(CUDNN_HOME)/lib -Wl$(comma)-rpath$(comma)$(CUDNN_HOME)/lib )-l:libcudnn.so.9 -L$(dir $(have_cuda))../lib64 -Wl$(comma)-rpath$(comma)$(dir $(have_cuda))../lib64 -lnvrtc)
 # The tests run CUDA's kernels on the CPU; a C++ compiler is all they need.
 have_cxx    := $(if $(BUILDS_NOTHING),,$(shell echo 'int main() { return 0; }' | $(CXX) -std=c++17 -x c++ - -o /dev/null 2>/dev/null && echo yes))
 
-BACKENDS := cpu$(if $(have_amx), amx)$(if $(have_omp), openmp)$(if $(have_mpi), mpi)$(if $(have_cuda), cuda)$(if $(have_nccl), nccl)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
+BACKENDS := cpu$(if $(have_amx), amx)$(if $(have_omp), openmp)$(if $(have_mpi), mpi)$(if $(have_cuda), cuda)$(if $(have_nccl), nccl)$(if $(have_cudnn), cudnn)$(if $(have_zstd), zstd)$(if $(have_snappy), snappy)$(if $(have_curl), curl)
 PKGS     := zlib libxxhash$(if $(have_zstd), libzstd)$(if $(have_curl), libcurl)
 BASEFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib $(WARN) $(if $(BUILDS_NOTHING),,$(shell pkg-config --cflags $(PKGS)))
-ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_mpi), -DHAVE_MPI)$(if $(have_cuda), -DHAVE_CUDA)$(if $(have_nccl), -DHAVE_NCCL) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
+ALL_CFLAGS = $(BASEFLAGS)$(if $(have_zstd), -DHAVE_ZSTD)$(if $(have_snappy), -DHAVE_SNAPPY)$(if $(have_curl), -DHAVE_CURL)$(if $(have_mpi), -DHAVE_MPI)$(if $(have_cuda), -DHAVE_CUDA)$(if $(have_nccl), -DHAVE_NCCL)$(if $(have_cudnn), -DHAVE_CUDNN) -MMD -MP $(CFLAGS) $(if $(have_omp),-fopenmp,-Wno-unknown-pragmas)
 # What a tool does not use it does not load: that is a fifth of a millisecond each time for each library.
-LDLIBS   := -Wl,--as-needed $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy))$(if $(have_cuda), -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++)$(if $(have_mpi), $(MPI_LIBS)) -lm -lpthread
+LDLIBS   := -Wl,--as-needed $(if $(BUILDS_NOTHING),,$(shell pkg-config --libs $(PKGS))$(if $(have_snappy), -lsnappy))$(if $(have_cudnn), $(CUDNN_LIBS))$(if $(have_cuda), -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++)$(if $(have_mpi), $(MPI_LIBS)) -lm -lpthread
 AMX_DEFS := $(if $(have_amx),-DHAVE_AMX)
 VERDEFS   = -DVERSION='"$(VERSION)"' -DBACKENDS='"$(BACKENDS)"' -DBUILD_CFLAGS='"$(CFLAGS)"'
 
@@ -129,7 +136,7 @@ archs      := $(if $(filter all,$(CUDA_ARCHS)),$(foreach a,80 89 90a 100 120,$(i
 CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(if $(NVCC),$(realpath $(NVCC))))
 NVFLAGS    := -std=c++17 -O3 -lineinfo -Ilib $(foreach a,$(archs),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(sort $(firstword $(archs)) $(lastword $(archs))),-gencode arch=compute_$(a),code=compute_$(a)) -Xcompiler -Wall,-Wextra,-Wno-unused-function
-OBJ      += $(if $(have_cuda),$(call cuda_objects,$(BUILD)))
+OBJ      += $(if $(have_cuda),$(call cuda_objects,$(BUILD)))$(if $(have_cudnn), $(BUILD)/lib/ops/cuda/cudnn.cpp.o)
 OBJ64    := $(PLAIN:%.c=$(BUILD)/%.o) $(REALSRC:%.c=$(BUILD)/f64/%.o) \
             $(foreach t,$(TIERS),$(CPUSRC:%.c=$(BUILD)/f64/%.$(t).o))
 LIB      := $(BUILD)/libgpt.a
@@ -188,6 +195,10 @@ $(BUILD)/lib/ops/cuda/%.fp32.o $(BUILD)/lib/ops/cuda/%.bf16.o $(BUILD)/lib/ops/c
 cuflag = $(if $(findstring .bf16.o,$@),-DACT_BF16)
 # attention: exp2f in one instruction
 $(BUILD)/lib/ops/cuda/attn%.o: NVFLAGS += -ftz=true
+$(BUILD)/lib/ops/cuda/attn.cu.bf16.o: NVFLAGS += $(if $(have_cudnn),-DHAVE_CUDNN)
+$(BUILD)/lib/ops/cuda/cudnn.cpp.o: lib/ops/cuda/cudnn.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O1 -Ilib -Wall -Wextra -Wno-unused-function -isystem $(CUDNN_FRONTEND) $(if $(filter-out /usr,$(CUDNN_HOME)),-isystem $(CUDNN_HOME)/include )-isystem $(CUDA_HOME)/include -MMD -MP -c -o $@ $<
 define cuda
 $(BUILD)/lib/ops/cuda/%.c$(1).o: lib/ops/cuda/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
@@ -286,6 +297,11 @@ $(BUILD)/tests/ops/%: tests/ops/%.c $(LIBTWIN) $(LIB)
 $(BUILD)/f64/tests/%: tests/%.c $(LIB64)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -DREAL_F64 -Itests $(LDFLAGS) -o $@ $< $(LIB64) $(LDLIBS)
+
+$(BUILD)/tests/unit/cudnn: $(if $(have_cudnn),$(BUILD)/tests/unit/libcuda.so.1)
+$(BUILD)/tests/unit/libcuda.so.1: tests/emulator/driver/libcuda.c
+	@mkdir -p $(@D)
+	$(CC) $(BASEFLAGS) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 
 # programs of the tests
 HELPERS  := $(addprefix $(BUILD)/tests/,fetch/server parquet/write peak)

@@ -1,6 +1,9 @@
 #include "plan.h"
 #include "gpt/micro.h"
 #include "options.h"
+#ifdef HAVE_CUDNN
+#include "ops/cuda/cudnn.h"
+#endif
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -219,6 +222,16 @@ Lora *plan_lora(Model *m, int train)
  * measured; it hardly depends on sizes. */
 #define PROGRAM_BYTES 6.6e6
 
+/* what cuDNN's attention keeps, if it is used */
+static double cudnn_bytes(const Config *c, int B)
+{
+#ifdef HAVE_CUDNN
+    if (!cudnn_used() || !strcmp(opt.dtype, "fp32")) return 0;
+    return (double)cudnn_scratch(&(CudnnShape){ B, c->T, c->H, c->K, c->D, 0 });
+#else
+    return (void)c, (void)B, 0;
+#endif
+}
 /* What the CUDA back-end keeps for itself: the workspace of products; 4 numbers a token to sort them,
  * 3 for smear's gradient, 2 a head for attention's, 1 a channel for every 64 tokens of a gain's.
  * CUDA's own context, some 500 MB, comes on top. */
@@ -273,7 +286,8 @@ void plan_count(Plan *p)
     p->mem_program = PROGRAM_BYTES + (double)n.scratch + threads * (double)n.packed +
                      (double)N * (2 * sizeof(int32_t) + sizeof(real));      /* run_batch() */
     if (!strncmp(real_ops->name, "cuda", 4))
-        p->mem_program = cuda_bytes(&p->cfg, N) + (double)n.fp8_scratch + (double)n.fp8_weights;
+        p->mem_program = cuda_bytes(&p->cfg, N) + cudnn_bytes(&p->cfg, p->B) +
+                         (double)n.fp8_scratch + (double)n.fp8_weights;
     if (!strcmp(opt.dtype, "fp8") && !n.fp8_weights)
         die_usage("--dtype fp8: none of this model's linear maps has sizes that are multiples of 16 and "
                   "at least 128");

@@ -411,7 +411,11 @@ int main(void)
     }
     check_unaligned();
     check_apart();
-#ifndef ON_DEVICE
+#ifdef ON_DEVICE        /* what cuDNN takes, where it was built in */
+    check_shape((Shape){ 2, 512, 4, 2, 128, 0, 0, 0 }, false);
+    check_shape((Shape){ 2, 512, 4, 2, 128, 100, 0, 0 }, false);
+    check_shape((Shape){ 1, 384, 2, 2, 64, 0, 0, 0 }, false);
+#else
     check_faults();
 #endif
     return done();

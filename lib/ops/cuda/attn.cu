@@ -1,5 +1,6 @@
 /* attn.cu -- attention and its cache: which kernels an operation goes to. */
 #include "ops/cuda/attn.h"
+#include "ops/cuda/attn_cudnn.h"
 
 #ifdef ACT_BF16
 enum { FEW = 16 };      /* queries of a row for which it is better to share out the keys */
@@ -11,14 +12,36 @@ static bool aligned(const void *a, const void *b, const void *c, const void *d)
 }
 static bool for_tensors(const AttnShape &a) { return a.D % 32 == 0 && a.D <= 128; }
 
+#ifdef HAVE_CUDNN
+static CudnnShape shape_of(const AttnShape &a) { return { a.B, a.T, a.H, a.K, a.D, a.window }; }
+static bool plainly_causal(const AttnShape &a) { return !a.pos && !a.doc && !(a.drop.by > 0); }
+static bool by_cudnn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const AttnShape &a)
+{
+    return plainly_causal(a) && cudnn_attn(y, lse, q, k, v, shape_of(a));
+}
+static bool by_cudnn(const AttnGrads &g, const AttnShape &a)
+{
+    return plainly_causal(a) &&
+           cudnn_attn_bwd(g.dq, g.dk, g.dv, g.dy, g.y, g.lse, g.q, g.k, g.v, shape_of(a));
+}
+#else
+static bool by_cudnn(Act *, real *, const Act *, const Act *, const Act *, const AttnShape &)
+{
+    return false;
+}
+static bool by_cudnn(const AttnGrads &, const AttnShape &) { return false; }
+#endif
+
 static void forward(Act *y, real *lse, const Act *q, const Act *k, const Act *v, AttnShape a)
 {
+    if (by_cudnn(y, lse, q, k, v, a)) return;
     if (!for_tensors(a) || !aligned(y, q, k, v)) CU(attn_plain)(y, lse, q, k, v, a);
     else if (!a.pos || a.T > FEW) cuda_attn_fwd(y, lse, q, k, v, a);
     else cuda_attn_split(y, q, k, v, a, cuda_scratch(SLOT_ATTN, cuda_attn_split_tmp(a)));
 }
 static void backward(AttnGrads g, AttnShape a)
 {
+    if (by_cudnn(g, a)) return;
     if (for_tensors(a) && aligned(g.dq, g.dk, g.dv, g.dy) && aligned(g.y, g.q, g.k, g.v))
         cuda_attn_bwd(g, a, cuda_scratch(SLOT_ATTN, cuda_attn_bwd_tmp(a)));
     else CU(attn_plain_bwd)(g, a, cuda_scratch(SLOT_ATTN, CU(attn_plain_bwd_tmp)(a)));
