@@ -244,14 +244,13 @@ static Var *rope(Pass *p, Var *x, int heads)
                    qk_scale, eps);
 }
 
-/* x + attention. The norm's result is made again in the backward pass: that costs little. */
-static Var *attention(Pass *p, int layer, Var *x)
+/* x + attention of h, the norm of x, which is made again in the backward pass: that costs little */
+static Var *attention(Pass *p, int layer, Var *x, Var *h)
 {
     const Config *c = &p->m->cfg;
     Layer *w = &((Nanochat *)p->m->fam)->h[layer];
     Tape *t = p->t;
     int N = p->N, C = c->C, H = c->H, K = c->K, D = C / H;
-    Var *h = nn_norm(t, x, N, C, eps);
     seen(p, layer, "attn_in", h);
     Var *v = nn_linear(t, h, w->wv, N, C, K * D);
     if (w->ve)
@@ -298,13 +297,13 @@ static Var *forward(Model *m, Tape *t, const int *idx, const int *doc, int B, in
 
     Var *x0 = embed(p), *x = x0, *middle = NULL;
     for (int i = 0; i < L; i++) {
-        Var *before = x;
+        Var *before = x, *h;
         int start = t->nrec;
-        x = nn_mix_at(t, x, n->resid, x0, n->x0, i, 1);
+        x = nn_mix_norm(t, &h, x, n->resid, x0, n->x0, i, 1, p->N, C, eps);
         seen(p, i, "block_in", x);
         if (before != x0 && before != middle)
             tape_done(t, before);
-        x = attention(p, i, x);
+        x = attention(p, i, x, h);
         x = mlp(p, i, x);
         seen(p, i, "block_out", x);
         if (i == L / 2)
@@ -312,12 +311,11 @@ static Var *forward(Model *m, Tape *t, const int *idx, const int *doc, int B, in
         if (t->recompute && i < L - 1)          /* the last block's are needed at once */
             tape_drop_since(t, start, x);
     }
-    Var *y = nn_mix(t, x, NULL, middle, n->backout, -1);
+    Var *norm, *y = nn_mix_norm(t, &norm, x, NULL, middle, n->backout, 0, -1, p->N, C, eps);
     tape_done(t, x);
-    x = nn_norm(t, y, p->N, C, eps);
     tape_done(t, y);
-    model_seen(m, "lm_head_in", x);
-    return x;
+    model_seen(m, "lm_head_in", norm);
+    return norm;
 }
 
 const Family nanochat_family = {

@@ -148,14 +148,20 @@ static void norm_b(Tape *t, Rec *r)
     O->rmsnorm_bwd(G(0), r->out->g, tape_val(t, r->out), r->save[0], r->d[0], r->d[1]);
 }
 
-Var *nn_norm(Tape *t, Var *x, int N, int C, double eps)
+static Rec *norm_rec(Tape *t, Var *x, int N, int C, double eps, void (*fwd)(Tape *, Rec *),
+                     void (*bwd)(Tape *, Rec *))
 {
-    Rec *r = tape_rec(t, (int64_t)N * C, norm_f, norm_b);
+    Rec *r = tape_rec(t, (int64_t)N * C, fwd, bwd);
     r->in[0] = x;
     r->save[0] = t->on ? tape_mem(t, (size_t)N * sizeof(real)) : NULL;
     r->d[0] = N, r->d[1] = C;
     r->f[0] = eps;
-    return tape_run(t, r, USES_OUT);
+    return r;
+}
+
+Var *nn_norm(Tape *t, Var *x, int N, int C, double eps)
+{
+    return tape_run(t, norm_rec(t, x, N, C, eps, norm_f, norm_b), USES_OUT);
 }
 
 static void gain_f(Tape *t, Rec *r)
@@ -228,18 +234,71 @@ static void mix_b(Tape *t, Rec *r)
                b ? b->w + i : NULL, (real)r->f[0], x->n);
 }
 
-Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i, double s)
+static Rec *mix(Tape *t, Var *x, Var *a, Var *z, Var *b, int i, double s)
 {
     Rec *r = tape_rec(t, x->n, mix_f, mix_b);
     r->in[0] = x, r->in[1] = a, r->in[2] = z, r->in[3] = b;
     r->d[0] = i;
     r->f[0] = s;
-    return tape_run(t, r, (a ? USES_0 : 0) | (b ? USES_2 : 0));
+    return r;
+}
+
+static int mix_uses(const Rec *r)
+{
+    return (r->in[1] ? USES_0 : 0) | (r->in[3] ? USES_2 : 0);
 }
 
 Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s)
 {
-    return nn_mix_at(t, x, a, z, b, 0, s);
+    Rec *r = mix(t, x, a, z, b, 0, s);
+    return tape_run(t, r, mix_uses(r));
+}
+
+/* The norm's record does what its input's, the mix's, would do first: forward if that is not there. */
+static void mix_norm_f(Tape *t, Rec *r)
+{
+    if (r->in[0]->v) {
+        norm_f(t, r);
+        return;
+    }
+    Rec *m = &t->rec[r->in[0]->rec - 1];
+    Var *x = m->in[0], *a = m->in[1], *z = m->in[2], *b = m->in[3];
+    int i = m->d[0];
+    tape_val(t, x);
+    tape_val(t, z);
+    Act *u = tape_out(t, m), *y = tape_out(t, r);
+    O->mix_norm(u, y, (real *)r->save[0], x->v, a ? a->w + i : NULL, z->v, b ? b->w + i : NULL,
+                (real)m->f[0], r->d[0], r->d[1], (real)r->f[0]);
+}
+
+/* and backward: all else that reads the mix has been walked. Its gradient becomes x's, if that has
+ * none and nobody looks at it; or is given back. Without one, the mix's record will not be walked. */
+static void mix_norm_b(Tape *t, Rec *r)
+{
+    Var *u = r->in[0];
+    Rec *m = &t->rec[u->rec - 1];
+    Var *x = m->in[0], *a = m->in[1], *z = m->in[2], *b = m->in[3];
+    int i = m->d[0];
+    const Act *xv = a ? tape_val(t, x) : NULL, *zv = b ? tape_val(t, z) : NULL;
+    Act *g = tape_grad(t, u);
+    int beta = t->on_grad || !tape_pass_grad(m, x);
+    Act *dx = tape_grad(t, x), *dz = tape_grad(t, z);
+    O->mix_norm_bwd(dx, a ? elem(a->dw, i) : NULL, dz, b ? elem(b->dw, i) : NULL, g, r->out->g,
+                    tape_val(t, r->out), r->save[0], xv, a ? a->w + i : NULL, zv,
+                    b ? b->w + i : NULL, (real)m->f[0], r->d[0], r->d[1], beta);
+    if (t->on_grad)
+        t->on_grad(t->on_grad_arg, u);
+    tape_give(t, &u->g);
+}
+
+Var *nn_mix_norm(Tape *t, Var **norm, Var *x, Var *a, Var *z, Var *b, int i, double s, int N, int C,
+                 double eps)
+{
+    Rec *m = mix(t, x, a, z, b, i, s);
+    Var *u = tape_later(m, mix_uses(m));
+    Rec *r = norm_rec(t, u, N, C, eps, mix_norm_f, mix_norm_b);
+    *norm = tape_run(t, r, USES_OUT);
+    return u;
 }
 
 Var *nn_scale(Tape *t, Var *x, double s)

@@ -17,8 +17,9 @@ Var *nn_smear(Tape *t, Var *x, Var *w, Var *lam, const Act *prev, const int *pos
               int B, int T, int C, int G);
 Var *nn_scale(Tape *t, Var *x, double s);
 Var *nn_mix(Tape *t, Var *x, Var *a, Var *z, Var *b, double s); /* a x + s b z; a, b: NULL is 1 */
-Var *nn_mix_at(Tape *t, Var *x, Var *a, Var *z, Var *b, int i,
-               double s); /* the same with a[i], b[i] */
+/* the same, x and z [N,C], with a[i] and b[i], and its norm, in one pass both ways */
+Var *nn_mix_norm(Tape *t, Var **norm, Var *x, Var *a, Var *z, Var *b, int i, double s, int N, int C,
+                 double eps);
 Var *nn_vgate(Tape *t, Var *v, Var *ve, const int *idx, Var *h, Var *w, int N, int C, int K, int D,
               int G); /* over v */
 Var *nn_rope(Tape *t, Var *x, const real *tab, const int *pos, const int *doc, int B, int T, int H,

@@ -156,14 +156,19 @@ Rec *tape_rec(Tape *t, int64_t n, void (*fwd)(Tape *, Rec *), void (*bwd)(Tape *
     return r;
 }
 
-Var *tape_run(Tape *t, Rec *r, int uses)
+Var *tape_later(Rec *r, int uses)
 {
     for (int i = 0; i < 4; i++)
         if (uses >> i & 1)
             r->in[i]->need = 1;
     if (uses & USES_OUT)
         r->out->need = 1;
-    Var *out = r->out;
+    return r->out;
+}
+
+Var *tape_run(Tape *t, Rec *r, int uses)
+{
+    Var *out = tape_later(r, uses);
     r->fwd(t, r);
     return out;
 }

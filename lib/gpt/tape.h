@@ -94,9 +94,11 @@ void tape_drop_since(Tape *t, int nrec, const Var *keep); /* all of t->rec[nrec.
 
 /* For nn_*: a record for a result of n elements; then, its inputs filled in, tape_run() makes the
  * result. A fwd gets the array to write from tape_out(), or takes over that of input i, which is
- * dropped by that: its value is in the array still. */
+ * dropped by that: its value is in the array still. tape_later(): the result is dropped to begin
+ * with, made when somebody asks for it. */
 Rec *tape_rec(Tape *t, int64_t n, void (*fwd)(Tape *, Rec *), void (*bwd)(Tape *, Rec *));
 Var *tape_run(Tape *t, Rec *r, int uses);
+Var *tape_later(Rec *r, int uses);
 Act *tape_out(Tape *t, Rec *r);
 Act *tape_over(Tape *t, Rec *r, int i);
 

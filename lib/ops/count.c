@@ -212,6 +212,20 @@ static void n_mix_bwd(Act *dx, real *da, Act *dz, real *db, const Act *dy, const
     (void)dy; (void)x; (void)a; (void)z; (void)b; (void)s;
     moved((1 + 2 * !!dx + 2 * !!dz + !!da + !!db) * (double)n, 0);
 }
+static void n_mix_norm(Act *u, Act *y, real *rstd, const Act *x, const real *a, const Act *z,
+                       const real *b, real s, int N, int C, real eps)
+{
+    (void)u; (void)y; (void)rstd; (void)x; (void)a; (void)z; (void)b; (void)s; (void)eps;
+    moved(4 * (double)N * C, REAL * (double)N);
+}
+static void n_mix_norm_bwd(Act *dx, real *da, Act *dz, real *db, Act *g, const Act *dy,
+                           const Act *y, const real *rstd, const Act *x, const real *a,
+                           const Act *z, const real *b, real s, int N, int C, int beta)
+{
+    (void)dy; (void)y; (void)rstd; (void)x; (void)a; (void)z; (void)b; (void)s;
+    moved((3 + (dx != g) + (1 + beta) * !!dx + 2 * !!dz + !!da + !!db) * (double)N * C,
+          REAL * (double)N);
+}
 static void n_vgate(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h,
                     const real *w, int N, int C, int K, int D, int G)
 {
@@ -434,6 +448,7 @@ static Ops table = {
     .route = n_route, .route_bwd = n_route_bwd, .experts = n_experts, .experts_dx = n_experts_dx,
     .experts_dw = n_experts_dw, .slots_add = n_slots_add, .slots_add_bwd = n_slots_add_bwd,
     .smear = n_smear, .smear_bwd = n_smear_bwd, .mix = n_mix, .mix_bwd = n_mix_bwd,
+    .mix_norm = n_mix_norm, .mix_norm_bwd = n_mix_norm_bwd,
     .vgate = n_vgate, .vgate_bwd = n_vgate_bwd, .rope = n_rope, .rope_bwd = n_rope_bwd,
     .dropout = n_dropout, .attn_drop = n_attn_drop, .attn_drop_bwd = n_attn_drop_bwd,
     .attn = n_attn, .attn_bwd = n_attn_bwd, .kv_put = n_kv_put, .attn_kv = n_attn_kv,

@@ -125,6 +125,15 @@ typedef struct Ops {
     void (*mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x,
                     const real *a, const Act *z, const real *b, real s, int64_t n);
 
+    /* ---- u = mix of rows of C, and its rmsnorm y, in one pass, the norm of u as it is stored. The
+     * backward takes g, the gradient of u but for what comes through y, makes it the whole one, and
+     * goes on as mix_bwd's, but for dx = beta dx + a g; with beta 0 dx may be g. */
+    void (*mix_norm)(Act *u, Act *y, real *rstd, const Act *x, const real *a, const Act *z,
+                     const real *b, real s, int N, int C, real eps);
+    void (*mix_norm_bwd)(Act *dx, real *da, Act *dz, real *db, Act *g, const Act *dy, const Act *y,
+                         const real *rstd, const Act *x, const real *a, const Act *z, const real *b,
+                         real s, int N, int C, int beta);
+
     /* ---- value embedding (y may be v): y[n,k] = v[n,k] + 3 sigmoid(w[k] . h[n][0:G]) ve[idx[n],k];
      * v, y [N,K,D], ve [V,K,D], h [N,C], w [K,G] */
     void (*vgate)(Act *y, const Act *v, const Act *ve, const int *idx, const Act *h, const real *w,

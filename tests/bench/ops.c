@@ -71,6 +71,10 @@ CASE(smear_bwd, o->smear_bwd(A(m->y), m->g, m->g, A(m->x), A(m->z), NULL, m->z, 
 CASE(mix, o->mix(A(m->y), A(m->x), m->g, A(m->z), m->g, 1, (int64_t)N * C))
 CASE(mix_bwd, o->mix_bwd(A(m->y), m->g, A(m->z), m->g, A(m->x), A(m->x), m->z, A(m->x), m->z, 1,
                          (int64_t)N *C))
+CASE(mix_norm, o->mix_norm(A(m->y), A(m->y + (int64_t)N * C), m->g, A(m->x), m->g, A(m->z), m->g, 1,
+                           N, C, (real)1e-6))
+CASE(mix_norm_bwd, o->mix_norm_bwd(A(m->y), m->g, A(m->z), m->g, A(m->y), A(m->x), A(m->x), m->z,
+                                   A(m->x), m->z, A(m->x), m->z, 1, N, C, 0))
 CASE(vgate, o->vgate(A(m->y), A(m->x), A(m->z), m->i, A(m->x), m->g, N, C, H, HD, 12))
 CASE(vgate_bwd, o->vgate_bwd(A(m->y), store_real(m->z), A(m->y), m->g, A(m->x), A(m->x), m->i, A(m->x), m->x, N,
                              C, H, HD, 12, V))
@@ -142,6 +146,8 @@ static const struct { const char *name, *shape; void (*run)(const Ops *, Mem *);
     { "smear_bwd", "N C", smear_bwd },
     { "mix", "N C", mix },
     { "mix_bwd", "N C", mix_bwd },
+    { "mix_norm", "N C", mix_norm },
+    { "mix_norm_bwd", "N C", mix_norm_bwd },
     { "vgate", "N HxD", vgate },
     { "vgate_bwd", "N HxD", vgate_bwd },
     { "rope", "N HxD", rope },

@@ -47,6 +47,8 @@ static void rows(void)
     real *rstd = reals(N), *g = reals(C), *dg = reals(C);
     o->rmsnorm(y, rstd, x, N, C, 1e-5f);
     o->rmsnorm_bwd(z, x, y, rstd, N, C);
+    o->mix_norm(y, z, rstd, x, g, x, dg, 2, N, C, 1e-5f);
+    o->mix_norm_bwd(z, g, x, dg, z, x, y, rstd, x, g, y, dg, 2, N, C, 0);
     o->gain(y, x, g, N, C);
     o->gain_bwd(z, dg, y, x, g, N, C);
     o->gain_bwd(z, dg, y, x, g, N * H, D);      /* norms of heads: a row each */

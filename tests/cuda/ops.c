@@ -11,6 +11,7 @@ int main(int argc, char **argv)
         if (argc < 2 ? strcmp(name, "attn") && strcmp(name, "attn_kv") : !strcmp(argv[1], name))
             check_op(&tests[i]);
     }
+    if (argc < 2 || !strcmp(argv[1], "mix_norm")) check_pairs();
     if (argc < 2) check_aux(tier_ops("cuda", 1));
     return done();
 }

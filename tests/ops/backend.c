@@ -298,7 +298,7 @@ static void check_nan(const Ops *o)
 {
     enum { N = 6, C = 40 };
     real *x = random_reals(N * C, -1, 1), *w = random_reals(C * C, -1, 1),
-         *y = random_reals(N * C, -1, 1), r[N], loss[N];
+         *y = random_reals(N * C, -1, 1), u[N * C], r[N], loss[N];
     int tgt[N] = { 0 };
     x[2 * C + 39] = NAN;
     o->linear(y, x, w, N, C, C, 0);
@@ -307,6 +307,9 @@ static void check_nan(const Ops *o)
     ok(isnan(y[2 * C + 39]), "%s: NaN through relu2", o->name);
     o->rmsnorm(y, r, x, N, C, (real)1e-6);
     ok(isnan(y[2 * C]) && !isnan(y[3 * C]), "%s: NaN through rmsnorm", o->name);
+    o->mix_norm(u, y, r, w, NULL, x, NULL, 1, N, C, (real)1e-6);
+    ok(isnan(u[2 * C + 39]) && isnan(y[2 * C]) && !isnan(y[3 * C]), "%s: NaN through mix_norm",
+       o->name);
     o->attn(y, loss, x, x, x, NULL, 1, N, 1, 1, C, 0);
     ok(isnan(y[2 * C + 39]) && !isnan(y[C]), "%s: NaN through attn", o->name);
     o->xent(loss, x, tgt, NULL, N, C, C, 15, 0);

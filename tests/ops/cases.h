@@ -199,6 +199,56 @@ static void mix1_naive(double **a, double **mag, const int *d)
 }
 static const int mix1_dims[][MAXDIM] = { D(1), D(31), D(130), D(40001) };
 
+/* ---- mix_norm: N C a? b? beta, x = z?; y holds both results, their gradient those of both. What is
+ * a real and comes of bfloat16s that are rounded on the way, rstd and the gradients of a and b, is
+ * none of the naive version's: check_pair() is for those. */
+static void mn_arrays(Arr *a, const int *d)
+{
+    const int n = d[0] * d[1];
+    const char r = bf16 ? 't' : 'r';
+    ARRAYS({ "u, y", 'y', 2 * n, 0, 0 }, { "rstd", bf16 ? 't' : 's', d[0], 0, 0 },
+           { "x", 'x', n, 0, 0 }, { "a", r, d[2], 0, 0 }, { "z", 'x', d[5] ? 0 : n, 0, 0 },
+           { "b", r, d[3], 0, 0 });
+}
+static void *act_after(void *p, int64_t n) { return (char *)p + (size_t)n * elem_size(true); }
+static void mn_call(const Ops *o, void **a, const int *d)
+{
+    o->mix_norm(a[0], act_after(a[0], d[0] * d[1]), a[1], a[2], a[3], d[5] ? a[2] : a[4], a[5],
+                mix_s, d[0], d[1], rms_eps);
+}
+static void mn_back(const Ops *o, void **g, void *dy, void **a, const int *d)
+{
+    const int n = d[0] * d[1];
+    const size_t size = (size_t)n * elem_size(true);
+    void *du = dev(o, NULL, size), *dx = d[4] ? g[2] : g[2] ? du : NULL;
+    o->copy(du, dy, size);
+    o->mix_norm_bwd(dx, g[3], d[5] ? dx : g[4], g[5], du, act_after(dy, n), act_after(a[0], n),
+                    a[1], a[2], a[3], d[5] ? a[2] : a[4], a[5], mix_s, d[0], d[1], d[4]);
+    if (g[2] && !d[4]) o->add(g[2], dx, n);
+}
+static void mn_naive(double **a, double **mag, const int *d)
+{
+    const double p = a[3] ? a[3][0] : 1, q = (double)mix_s * (a[5] ? a[5][0] : 1);
+    const double *x = a[2], *z = d[5] ? x : a[4];
+    double *u = a[0], *y = u + d[0] * d[1], *mu = mag[0], *my = mu + d[0] * d[1];
+    for (int n = 0; n < d[0]; n++) {
+        double s = 0, r;
+        for (int i = n * d[1]; i < (n + 1) * d[1]; i++) {
+            u[i] = p * x[i] + q * z[i];
+            mu[i] = fabs(p * x[i]) + fabs(q * z[i]);
+            s += u[i] * u[i];
+        }
+        r = mag[1][n] = a[1][n] = 1 / sqrt(s / d[1] + (double)rms_eps);
+        for (int i = n * d[1]; i < (n + 1) * d[1]; i++) y[i] = r * u[i], my[i] = r * mu[i];
+    }
+}
+static double mn_terms(const int *d) { return d[0] * d[1]; }
+static const int mn_dims[][MAXDIM] = {
+    D(1, 2, 1, 1, 1, 0),    D(3, 7, 1, 1, 0, 0),     D(2, 17, 0, 1, 0, 0),   D(7, 65, 1, 0, 1, 0),
+    D(5, 130, 0, 0, 0, 0),  D(1, 1030, 1, 1, 1, 0),  D(9, 1000, 1, 1, 0, 0), D(6, 24, 1, 1, 0, 1),
+    D(5, 31, 1, 1, 1, 1),   D(2, 9000, 0, 1, 1, 0),  D(140, 130, 1, 1, 1, 0),
+};
+
 /* ---- vgate: N C K D G V */
 static void vg_arrays(Arr *a, const int *d)
 {
@@ -752,6 +802,88 @@ static void lo_naive(double **a, double **mag, const int *d)
             mag[0][n * d[1] + v] = fabs(a[0][n * d[1] + v] = soft(a[1][n * d[2] + v], d[3]));
 }
 
+/* mix_norm is mix and rmsnorm, forward and backward, one after the other: on the CPU to the bit,
+ * whatever rows and vectors have in common; elsewhere, where the sums of da and db are of another order,
+ * but for roundings. All numbers start alike. */
+typedef struct Pair { void *dx, *dz, *g, *u, *y, *rstd, *dab; } Pair;
+static Pair pair_run(const Ops *o, void **in, int N, int C, bool fused)
+{
+    const int n = N * C;
+    const size_t size = (size_t)n * elem_size(true);
+    const real ab[] = { (real)0.9, (real)0.3 }, one[] = { 1, 1 };
+    Act *x = dev(o, in[0], size), *z = dev(o, in[1], size), *dy = dev(o, in[2], size),
+        *dx = dev(o, in[3], size), *dz = dev(o, in[4], size), *g = dev(o, in[5], size),
+        *u = dev(o, NULL, size), *y = dev(o, NULL, size);
+    real *a = dev(o, ab, sizeof *ab), *b = dev(o, ab + 1, sizeof *ab),
+         *dab = dev(o, one, sizeof one), *rstd = dev(o, NULL, (size_t)N * sizeof *rstd);
+    if (fused) {
+        o->mix_norm(u, y, rstd, x, a, z, b, mix_s, N, C, rms_eps);
+        o->mix_norm_bwd(dx, dab, dz, dab + 1, g, dy, y, rstd, x, a, z, b, mix_s, N, C, 1);
+    } else {
+        o->mix(u, x, a, z, b, mix_s, n);
+        o->rmsnorm(y, rstd, u, N, C, rms_eps);
+        o->rmsnorm_bwd(g, dy, y, rstd, N, C);
+        o->mix_bwd(dx, dab, dz, dab + 1, g, x, a, z, b, mix_s, n);
+    }
+    Pair p = { dev_get(o, dx, size), dev_get(o, dz, size), dev_get(o, g, size), dev_get(o, u, size),
+               dev_get(o, y, size), dev_get(o, rstd, (size_t)N * sizeof *rstd),
+               dev_get(o, dab, sizeof one) };
+    dev_end(o);
+    return p;
+}
+/* Distance of p from q, of the norm of q. */
+static double apart(const void *p, const void *q, bool act, int n)
+{
+    double e2 = 0, n2 = 0;
+    for (int i = 0; i < n; i++) {
+        const double v = elem_get(q, act, i), e = elem_get(p, act, i) - v;
+        e2 += e * e, n2 += v * v;
+    }
+    return sqrt(e2 / n2);
+}
+static void check_pair(const char *tier, int N, int C)
+{
+    const int n = N * C;
+    const size_t size = (size_t)n * elem_size(true);
+    const bool cpu = strcmp(tier, "cuda") != 0;
+    const double near = cpu ? 0 : bf16 ? bf16_error : 8 * unit;
+    void *in[6];
+    for (int i = 0; i < 6; i++) in[i] = random_elems(true, n, -1, 1);
+    Pair p = pair_run(tier_ops(tier, 1), in, N, C, true),
+         q = pair_run(tier_ops(tier, 1), in, N, C, false);
+    void *const one[] = { p.dx, p.dz, p.g, p.u, p.y }, *const two[] = { q.dx, q.dz, q.g, q.u, q.y };
+    int bad = 0;
+    for (int i = 0; i < 5; i++)
+        bad += cpu ? memcmp(one[i], two[i], size) != 0 : !(apart(one[i], two[i], true, n) <= near);
+    bad += !(apart(p.rstd, q.rstd, false, N) <= near);
+    for (int k = 0; k < 2; k++) {
+        double sum = 1;
+        for (int i = 0; i < n; i++) sum += fabs(elem_get(q.g, true, i) * elem_get(in[k], true, i));
+        bad += !(fabs(elem_get(p.dab, false, k) - elem_get(q.dab, false, k)) <=
+                 (cpu ? 0 : unit * (4 + 2 * sqrt(n))) * sum);
+    }
+    ok(bad == 0, "%s %s: mix_norm(%d %d) is mix and rmsnorm", tier, bf16 ? "bf16" : "reals", N, C);
+    for (int i = 0; i < 6; i++) free(in[i]);
+    for (int i = 0; i < 5; i++) free(one[i]), free(two[i]);
+    free(p.rstd), free(q.rstd), free(p.dab), free(q.dab);
+}
+static void check_pairs(void)
+{
+    for (int h = 0; h <= (sizeof(real) == sizeof(float)); h++) {
+        bf16 = h;
+        for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
+            if (!tier_runs(tiers[i])) continue;
+            check_pair(tiers[i], 1, 2);
+            check_pair(tiers[i], 3, 7);
+            check_pair(tiers[i], 300, 65);
+            check_pair(tiers[i], 7, 1280);
+            check_pair(tiers[i], 2, 20000);
+            check_pair(tiers[i], 70, 1000);
+        }
+    }
+    bf16 = false;
+}
+
 #define DIMS(d) d, sizeof d / sizeof *d
 static const OpTest tests[] = {
     { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_terms, DIMS(lin_dims) },
@@ -762,6 +894,7 @@ static const OpTest tests[] = {
       DIMS(smear_pos_dims) },
     { "mix", mix_arrays, mix_call, mix_naive, mix_back, n_terms, DIMS(mix_dims) },
     { "mix, x = z", mix1_arrays, mix1_call, mix1_naive, mix1_back, n_terms, DIMS(mix1_dims) },
+    { "mix_norm", mn_arrays, mn_call, mn_naive, mn_back, mn_terms, DIMS(mn_dims) },
     { "vgate", vg_arrays, vg_call, vg_naive, vg_back, vg_terms, DIMS(vg_dims) },
     { "rope", rope_arrays, rope_call, rope_naive, rope_back, rope_terms, DIMS(rope_dims) },
     { "rope at pos", rope_arrays, rope_call, rope_naive, NULL, rope_terms, DIMS(rope_pos_dims) },

@@ -30,6 +30,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         if (argc < 2 || strcmp(argv[1], tests[i].name) == 0) check_op(&tests[i]);
     check_share();
+    check_pairs();
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++)
         if (tier_runs(tiers[i])) check_aux(tier_ops(tiers[i], 1));
     return done();

@@ -133,6 +133,11 @@ void CPU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const
 void CPU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n);
 void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
                   const Act *z, const real *b, real s, int64_t n);
+void CPU(mix_norm)(Act *u, Act *y, real *rstd, const Act *x, const real *a, const Act *z,
+                   const real *b, real s, int N, int C, real eps);
+void CPU(mix_norm_bwd)(Act *dx, real *da, Act *dz, real *db, Act *g, const Act *dy, const Act *y,
+                       const real *rstd, const Act *x, const real *a, const Act *z, const real *b,
+                       real s, int N, int C, int beta);
 void CPU(relu2)(Act *y, const Act *x, int64_t n);
 void CPU(relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta);
 void CPU(swiglu)(Act *y, const Act *a, const Act *b, int64_t n);

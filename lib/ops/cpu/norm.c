@@ -1,4 +1,4 @@
-/* norm.c -- rmsnorm, gain, and rope with the head norm. */
+/* norm.c -- rmsnorm, gain, mix with and without the norm of it, and rope with the head norm. */
 #include "ops/cpu/vec.h"
 
 /* sum of x[i] y[i]; partial sums of 1024 in the vector, those added in double */
@@ -14,28 +14,128 @@ INLINE double dot(const Act *x, const Act *y, int64_t n)
     return s;
 }
 
+/* y = r x; r, 1 / sqrt(mean(x^2) + eps) */
+INLINE real norm_row(Act *y, const Act *x, int C, real eps)
+{
+    const real r = (real)(1 / sqrt(dot(x, x, C) / C + (double)eps));
+    for (int c = 0; c < C; c += VL) astore(y + c, r * aload(x + c, C - c), C - c);
+    return r;
+}
+/* dx += r (dy - y (y . dy) / C), elements [from, to) of a row */
+INLINE void norm_row_bwd(Act *dx, const Act *dy, const Act *y, real r, int C, int64_t from,
+                         int64_t to)
+{
+    const real b = (real)(dot(y, dy, C) * (double)r / C);
+    for (int64_t c = from; c < to; c += VL)
+        aadd(dx + c, r * aload(dy + c, to - c) - b * aload(y + c, to - c), to - c);
+}
 void CPU(rmsnorm)(Act *y, real *rstd, const Act *x, int N, int C, real eps)
 {
     OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
     for (int n = 0; n < N; n++) {
-        const Act *p = x + (int64_t)n * C;
-        Act *q = y + (int64_t)n * C;
-        real r = (real)(1 / sqrt(dot(p, p, C) / C + (double)eps));
+        const real r = norm_row(y + (int64_t)n * C, x + (int64_t)n * C, C, eps);
         if (rstd) rstd[n] = r;
-        for (int c = 0; c < C; c += VL) astore(q + c, r * aload(p + c, C - c), C - c);
     }
 }
-/* dx += r (dy - y (y . dy) / C) */
 void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int N, int C)
 {
     if (!dx) return;
     OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
     for (int n = 0; n < N; n++) {
-        int64_t o = (int64_t)n * C;
-        real a = rstd[n], b = (real)(dot(y + o, dy + o, C) * (double)a / C);
-        for (int c = 0; c < C; c += VL)
-            aadd(dx + o + c, a * aload(dy + o + c, C - c) - b * aload(y + o + c, C - c), C - c);
+        const int64_t o = (int64_t)n * C;
+        norm_row_bwd(dx + o, dy + o, y + o, rstd[n], C, 0, C);
     }
+}
+
+/* ---- mix. Backward, a unit of work and of the partial sums is a chunk, wherever rows end; so with
+ * the norm as well, each row's part of a chunk coming first. */
+
+enum { CHUNK = 8192 };
+#define EACH_CHUNK OMP(parallel for schedule(static) if(n > WAKE)) \
+    for (int64_t at = 0; at < n; at += CHUNK)
+
+/* elements [i, end) */
+INLINE void mix_some(Act *y, const Act *x, real p, const Act *z, real q, int64_t i, int64_t end)
+{
+    for (; i < end; i += VL)
+        astore(y + i, p * aload(x + i, end - i) + q * aload(z + i, end - i), end - i);
+}
+void CPU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n)
+{
+    const real p = a ? *a : 1, q = s * (b ? *b : 1);
+    EACH_CHUNK mix_some(y, x, p, z, q, at, min64(at + CHUNK, n));
+}
+void CPU(mix_norm)(Act *u, Act *y, real *rstd, const Act *x, const real *a, const Act *z,
+                   const real *b, real s, int N, int C, real eps)
+{
+    const real p = a ? *a : 1, q = s * (b ? *b : 1);
+    OMP(parallel for schedule(static) if((int64_t)N * C > WAKE))
+    for (int n = 0; n < N; n++) {
+        const int64_t o = (int64_t)n * C;
+        mix_some(u, x, p, z, q, o, o + C);
+        const real r = norm_row(y + o, u + o, C, eps);
+        if (rstd) rstd[n] = r;
+    }
+}
+
+/* dx = beta dx + a dy, dz += s b dy, da += dy . x, db += s dy . z. dx may be dz, with beta 0 dy. */
+typedef struct MixBack {
+    Act *dx; const Act *x; real *da;
+    Act *dz; const Act *z; real *db;
+    const Act *dy;
+    real p, q, s;                       /* a, s b, s */
+    int beta;
+    double *part;                       /* of each chunk, dy . x and dy . z */
+} MixBack;
+static void mix_back_begin(MixBack *m, const real *a, const real *b, int64_t n)
+{
+    m->p = a ? *a : 1, m->q = m->s * (b ? *b : 1);
+    if (m->da || m->db)
+        m->part = TIERED(scratch)(SLOT_OP, (size_t)div_up(n, CHUNK) * 2 * sizeof *m->part);
+}
+INLINE void mix_back(const MixBack m, int64_t at, int64_t end)
+{
+    Vec sx = { 0 }, sz = { 0 };
+    for (int64_t i = at; i < end; i += VL) {
+        Vec d = aload(m.dy + i, end - i);
+        if (m.dx && m.beta) aadd(m.dx + i, m.p * d, end - i);
+        else if (m.dx) astore(m.dx + i, m.p * d, end - i);
+        if (m.dz) aadd(m.dz + i, m.q * d, end - i);
+        if (m.da) sx += d * aload(m.x + i, end - i);
+        if (m.db) sz += d * aload(m.z + i, end - i);
+    }
+    if (m.part) m.part[at / CHUNK * 2] = vsum(sx), m.part[at / CHUNK * 2 + 1] = vsum(sz);
+}
+static void mix_back_end(const MixBack *m, int64_t n)
+{
+    double sa = 0, sb = 0;
+    for (int64_t i = 0; m->part && i < div_up(n, CHUNK); i++)
+        sa += m->part[2 * i], sb += m->part[2 * i + 1];
+    if (m->da) *m->da += (real)sa;
+    if (m->db) *m->db += (real)(m->s * sb);
+}
+void CPU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
+                  const Act *z, const real *b, real s, int64_t n)
+{
+    MixBack m = { dx, x, da, dz, z, db, dy, 0, 0, s, 1, NULL };
+    mix_back_begin(&m, a, b, n);
+    EACH_CHUNK mix_back(m, at, min64(at + CHUNK, n));
+    mix_back_end(&m, n);
+}
+void CPU(mix_norm_bwd)(Act *dx, real *da, Act *dz, real *db, Act *g, const Act *dy, const Act *y,
+                       const real *rstd, const Act *x, const real *a, const Act *z, const real *b,
+                       real s, int N, int C, int beta)
+{
+    const int64_t n = (int64_t)N * C;
+    MixBack m = { dx, x, da, dz, z, db, g, 0, 0, s, beta, NULL };
+    mix_back_begin(&m, a, b, n);
+    EACH_CHUNK {
+        const int64_t end = min64(at + CHUNK, n);
+        for (int64_t row = at / C, o = row * C; o < end; row++, o += C)
+            norm_row_bwd(g + o, dy + o, y + o, rstd[row], C, max64(at - o, 0), min64(end - o, C));
+        mix_back(m, at, end);
+    }
+    mix_back_end(&m, n);
 }
 
 void CPU(gain)(Act *y, const Act *x, const real *g, int N, int C)

@@ -53,6 +53,7 @@ const Ops *CPU(ops)(void)
         .gain = CPU(gain), .gain_bwd = CPU(gain_bwd),
         .smear = CPU(smear), .smear_bwd = CPU(smear_bwd),
         .mix = CPU(mix), .mix_bwd = CPU(mix_bwd),
+        .mix_norm = CPU(mix_norm), .mix_norm_bwd = CPU(mix_norm_bwd),
         .vgate = CPU(vgate), .vgate_bwd = CPU(vgate_bwd),
         .rope = CPU(rope), .rope_bwd = CPU(rope_bwd),
         .attn = CPU(attn), .attn_bwd = CPU(attn_bwd),

@@ -97,6 +97,11 @@ void CU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const 
 void CU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n);
 void CU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act *x, const real *a,
                   const Act *z, const real *b, real s, int64_t n);
+void CU(mix_norm)(Act *u, Act *y, real *rstd, const Act *x, const real *a, const Act *z,
+                  const real *b, real s, int N, int C, real eps);
+void CU(mix_norm_bwd)(Act *dx, real *da, Act *dz, real *db, Act *g, const Act *dy, const Act *y,
+                      const real *rstd, const Act *x, const real *a, const Act *z, const real *b,
+                      real s, int N, int C, int beta);
 void CU(relu2)(Act *y, const Act *x, int64_t n);
 void CU(relu2_bwd)(Act *dx, const Act *dy, const Act *y, int64_t n, int beta);
 void CU(swiglu)(Act *y, const Act *a, const Act *b, int64_t n);

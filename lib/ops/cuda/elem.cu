@@ -1,6 +1,7 @@
 /* elem.cu -- operations element by element: cast, add, dropout, relu2, swiglu, mix. */
 #include "ops/cuda/cu.h"
 #include "ops/cuda/fp8.h"
+#include "ops/cuda/mix.h"
 #include "ops/cuda/sum.h"
 
 enum { THREADS = 256 };
@@ -171,48 +172,22 @@ static __global__ void mix(Act *y, const Act *x, const real *a, const Act *z, co
         astore<V>(y + i, t);
     }
 }
-/* dx += a dy, dz += s b dy; a block has CHUNK elements and leaves dy . x and dy . z of them in part
- * [blocks,2]. dx may be dz. */
+/* a block has CHUNK elements and leaves dy . x and dy . z of them in part [blocks,2] */
 enum { CHUNK = 8192 };
 template <int V>
-static __global__ void mix_bwd(Act *dx, Act *dz, float *part, const Act *dy, const Act *x,
-                               const real *a, const Act *z, const real *b, real s, int64_t n,
-                               int want_a, int want_b)
+static __global__ void mix_bwd(MixBack m, float *part, const Act *dy, int64_t n)
 {
     SHARED(float, sum_x, THREADS / WARP);
     SHARED(float, sum_z, THREADS / WARP);
-    const float p = a ? *a : 1, q = s * (b ? *b : 1);
+    const float p = m.a ? *m.a : 1, q = m.s * (m.b ? *m.b : 1);
     const int64_t at = (int64_t)blockIdx.x * CHUNK, end = cu_min(n, at + CHUNK);
     float sx = 0, sz = 0;
     for (int64_t i = at + threadIdx.x * V; i < end; i += THREADS * V) {
-        float d[V], t[V];
+        float d[V];
         aload<V>(d, dy + i);
-        if (dx) {
-            aload<V>(t, dx + i);
-            UNROLL for (int j = 0; j < V; j++) t[j] += p * d[j];
-            astore<V>(dx + i, t);
-        }
-        if (dz) {
-            aload<V>(t, dz + i);
-            UNROLL for (int j = 0; j < V; j++) t[j] += q * d[j];
-            astore<V>(dz + i, t);
-        }
-        if (want_a) {
-            aload<V>(t, x + i);
-            UNROLL for (int j = 0; j < V; j++) sx += d[j] * t[j];
-        }
-        if (want_b) {
-            aload<V>(t, z + i);
-            UNROLL for (int j = 0; j < V; j++) sz += d[j] * t[j];
-        }
+        mix_back<V>(m, d, i, p, q, &sx, &sz);
     }
-    if (!part) return;
-    sx = block_sum(sx, sum_x);
-    sz = block_sum(sz, sum_z);
-    if (threadIdx.x == 0) {
-        part[2 * (int64_t)blockIdx.x] = sx;
-        part[2 * (int64_t)blockIdx.x + 1] = sz;
-    }
+    mix_parts(part, sx, sz, sum_x, sum_z);
 }
 void CU(mix)(Act *y, const Act *x, const real *a, const Act *z, const real *b, real s, int64_t n)
 {
@@ -225,11 +200,9 @@ void CU(mix_bwd)(Act *dx, real *da, Act *dz, real *db, const Act *dy, const Act 
     const int64_t blocks = div_up(n, CHUNK);
     float *part = da || db ? (float *)cuda_scratch(SLOT_PARTS, (size_t)blocks * 2 * sizeof *part)
                            : NULL;
-    const int wide = cu_wide(dx, n) && cu_wide(dz, n) && cu_wide(dy, n) && cu_wide(x, n) &&
-                     cu_wide(z, n);
-    auto k = wide ? mix_bwd<VW> : mix_bwd<1>;
-    LAUNCH(k, (unsigned)blocks, THREADS, 0, cuda_stream, dx, dz, part, dy, x, a, z, b, s, n, !!da,
-           !!db);
+    const MixBack m = { dx, dz, da ? x : NULL, db ? z : NULL, a, b, s, 1 };
+    auto k = mix_wide(m, n) && cu_wide(dy, n) ? mix_bwd<VW> : mix_bwd<1>;
+    LAUNCH(k, (unsigned)blocks, THREADS, 0, cuda_stream, m, part, dy, n);
     if (da) cuda_add_parts(da, part, blocks, 1, 2, 1);
     if (db) cuda_add_parts(db, part + 1, blocks, 1, 2, s);
 }

@@ -1,6 +1,6 @@
-/* norm.cu -- rmsnorm, gain, and rope with the head norm. A warp works on a row (or a head) at a time,
+/* norm.cu -- rmsnorm, also of a mix, gain, and rope with the head norm. A warp works on a row (or a head) at a time,
  * a lane on every 32nd group of V elements; a row is read twice, the second time from the cache. */
-#include "ops/cuda/cu.h"
+#include "ops/cuda/mix.h"
 #include "ops/cuda/sum.h"
 
 enum { WARPS = 8 };
@@ -40,6 +40,17 @@ static __global__ void rmsnorm(Act *y, real *rstd, const Act *x, int N, int C, r
         }
     }
 }
+template <int V> INLINE float row_dot(const Act *x, const Act *y, int C)
+{
+    float s = 0;
+    EACH_GROUP(c, C) {
+        float t[V], d[V];
+        aload<V>(t, x + c);
+        aload<V>(d, y + c);
+        UNROLL for (int j = 0; j < V; j++) s += t[j] * d[j];
+    }
+    return warp_sum(s);
+}
 /* dx += r (dy - y (y . dy) / C) */
 template <int V>
 static __global__ void rmsnorm_bwd(Act *dx, const Act *dy, const Act *y, const real *rstd, int N,
@@ -47,14 +58,7 @@ static __global__ void rmsnorm_bwd(Act *dx, const Act *dy, const Act *y, const r
 {
     EACH_ROW(n, N) {
         const int64_t o = n * C;
-        float s = 0;
-        EACH_GROUP(c, C) {
-            float t[V], d[V];
-            aload<V>(t, y + o + c);
-            aload<V>(d, dy + o + c);
-            UNROLL for (int j = 0; j < V; j++) s += t[j] * d[j];
-        }
-        const float a = rstd[n], b = warp_sum(s) * a / (float)C;
+        const float a = rstd[n], b = row_dot<V>(y + o, dy + o, C) * a / (float)C;
         EACH_GROUP(c, C) {
             float t[V], d[V], g[V];
             aload<V>(t, y + o + c);
@@ -73,6 +77,82 @@ void CU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, int
 {
     if (!dx) return;
     RUN(cu_wide(dx, C) && cu_wide(dy, C) && cu_wide(y, C), N, rmsnorm_bwd, dx, dy, y, rstd, N, C);
+}
+
+/* ---- the norm of a mix */
+
+template <int V>
+static __global__ void mix_norm(Act *u, Act *y, real *rstd, const Act *x, const real *a,
+                                const Act *z, const real *b, real s, int N, int C, real eps)
+{
+    const float p = a ? *a : 1, q = s * (b ? *b : 1);
+    EACH_ROW(n, N) {
+        const int64_t o = n * C;
+        float sum = 0;
+        EACH_GROUP(c, C) {
+            float t[V], w[V];
+            aload<V>(t, x + o + c);
+            aload<V>(w, z + o + c);
+            UNROLL for (int j = 0; j < V; j++) {
+                t[j] = around(p * t[j] + q * w[j]);
+                sum += t[j] * t[j];
+            }
+            astore<V>(u + o + c, t);
+        }
+        const float r = 1 / sqrtf(warp_sum(sum) / (float)C + eps);
+        if (rstd && threadIdx.x % WARP == 0) rstd[n] = r;
+        EACH_GROUP(c, C) {
+            float t[V];
+            aload<V>(t, u + o + c);
+            UNROLL for (int j = 0; j < V; j++) t[j] *= r;
+            astore<V>(y + o + c, t);
+        }
+    }
+}
+/* d = g + r (dy - y (y . dy) / C), which g becomes, and mix's backward of it; a block leaves d . x and
+ * d . z of its rows in part [blocks,2] */
+template <int V>
+static __global__ void mix_norm_bwd(MixBack m, float *part, Act *g, const Act *dy, const Act *y,
+                                    const real *rstd, int N, int C)
+{
+    SHARED(float, sum_x, WARPS);
+    SHARED(float, sum_z, WARPS);
+    const float p = m.a ? *m.a : 1, q = m.s * (m.b ? *m.b : 1);
+    float sx = 0, sz = 0;
+    EACH_ROW(n, N) {
+        const int64_t o = n * C;
+        const float r = rstd[n], f = row_dot<V>(y + o, dy + o, C) * r / (float)C;
+        EACH_GROUP(c, C) {
+            float t[V], e[V], d[V];
+            aload<V>(t, y + o + c);
+            aload<V>(e, dy + o + c);
+            aload<V>(d, g + o + c);
+            UNROLL for (int j = 0; j < V; j++) d[j] = around(d[j] + (r * e[j] - f * t[j]));
+            if (g != m.dx) astore<V>(g + o + c, d);
+            mix_back<V>(m, d, o + c, p, q, &sx, &sz);
+        }
+    }
+    mix_parts(part, sx, sz, sum_x, sum_z);
+}
+void CU(mix_norm)(Act *u, Act *y, real *rstd, const Act *x, const real *a, const Act *z,
+                  const real *b, real s, int N, int C, real eps)
+{
+    RUN(cu_wide(u, C) && cu_wide(y, C) && cu_wide(x, C) && cu_wide(z, C), N, mix_norm, u, y, rstd,
+        x, a, z, b, s, N, C, eps);
+}
+void CU(mix_norm_bwd)(Act *dx, real *da, Act *dz, real *db, Act *g, const Act *dy, const Act *y,
+                      const real *rstd, const Act *x, const real *a, const Act *z, const real *b,
+                      real s, int N, int C, int beta)
+{
+    if (N <= 0) return;
+    const int64_t blocks = cu_grid(N, WARPS);
+    float *part = da || db ? (float *)cuda_scratch(SLOT_PARTS, (size_t)blocks * 2 * sizeof *part)
+                           : NULL;
+    const MixBack m = { dx, dz, da ? x : NULL, db ? z : NULL, a, b, s, beta };
+    RUN(mix_wide(m, C) && cu_wide(g, C) && cu_wide(dy, C) && cu_wide(y, C), N, mix_norm_bwd, m,
+        part, g, dy, y, rstd, N, C);
+    if (da) cuda_add_parts(da, part, blocks, 1, 2, 1);
+    if (db) cuda_add_parts(db, part + 1, blocks, 1, 2, s);
 }
 
 template <int V> static __global__ void gain(Act *y, const Act *x, const real *g, int N, int C)

@@ -20,6 +20,7 @@ const Ops *CU(ops)(void)
         .gain = CU(gain), .gain_bwd = CU(gain_bwd),
         .smear = CU(smear), .smear_bwd = CU(smear_bwd),
         .mix = CU(mix), .mix_bwd = CU(mix_bwd),
+        .mix_norm = CU(mix_norm), .mix_norm_bwd = CU(mix_norm_bwd),
         .vgate = CU(vgate), .vgate_bwd = CU(vgate_bwd),
         .rope = CU(rope), .rope_bwd = CU(rope_bwd),
         .relu2 = CU(relu2), .relu2_bwd = CU(relu2_bwd), .add = CU(add),
