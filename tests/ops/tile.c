@@ -110,6 +110,7 @@ static void misuse(int i)
     case 5: tile_load(6, some, 64); break;      /* a tile without rows */
     case 6: tile_zero(8); break;
     case 7: tile_release(); tile_store(0, some, 64); break;
+    case 8: tile_config(&odd); break;           /* not released */
     case 100: tile_zero(0); break;              /* nothing configured */
     case 101: config(2, 0, 16, 64, 0); break;
     case 102: config(1, 0, 17, 64, 0); break;
@@ -160,7 +161,7 @@ int main(void)
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         check_dp(dims[i][0], dims[i][1], dims[i][2]);
     check_rounding();
-    for (int i = 0; i < 8; i++) ok(aborts(i), "misuse %d aborts", i);
+    for (int i = 0; i < 9; i++) ok(aborts(i), "misuse %d aborts", i);
     for (int i = 100; i < 107; i++) ok(aborts(i), "misuse %d aborts", i);
     ok(!aborts(99), "and right use does not");
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

@@ -5,7 +5,8 @@
  * With TILE_TWIN they are plain C that does what Intel's manual (volume 2, LDTILECFG, TILELOADD,
  * TDPBF16PS) says: sums of the even and of the odd products apart, in floats, denormals taken for 0
  * and flushed to it, then both added to the tile; rows and columns as configured, the rest 0. What
- * would trap aborts. Tests run the product on them where no processor has AMX.
+ * would trap aborts, and so does, beyond that, to configure what was not released.
+ * Tests run the product on them where no processor has AMX.
  */
 #ifndef OPS_CPU_TILE_H
 #define OPS_CPU_TILE_H
@@ -50,6 +51,7 @@ static inline void tile_release(void) { memset(&tile_state, 0, sizeof tile_state
 static inline void tile_config(const TileConfig *c)
 {
     static const uint8_t none[sizeof c->reserved];
+    tile_must(tile_state.c.palette == 0);
     tile_must(c->palette <= 1 && c->start_row == 0 && !memcmp(c->reserved, none, sizeof none));
     tile_release();
     if (c->palette == 0) return;
