@@ -283,7 +283,7 @@ void plan_count(Plan *p)
     p->mem_acts = (double)t.bytes;
     p->flops_opt = n.flops_opt;
     const double threads = opt.threads > 0 ? opt.threads : (double)sysconf(_SC_NPROCESSORS_ONLN);
-    p->mem_program = PROGRAM_BYTES + (double)n.scratch + threads * (double)n.packed +
+    p->mem_program = PROGRAM_BYTES + (double)n.scratch + threads * (double)n.packed + (double)n.stage +
                      (double)N * (2 * sizeof(int32_t) + sizeof(real));      /* run_batch() */
     if (!strncmp(real_ops->name, "cuda", 4))
         p->mem_program = cuda_bytes(&p->cfg, N) + cudnn_bytes(&p->cfg, p->B) +

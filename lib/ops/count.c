@@ -89,6 +89,16 @@ static void packs(double n)
     const size_t bytes = n * REAL < 4 << 20 ? (size_t)(n * REAL) : 4 << 20;
     if (bytes > c->packed) c->packed = bytes;
 }
+/* What a product of bfloat16s with many k adds up as reals: rows of n, 4 MB of them, at most m. The
+ * instruction for pairs can do with twice as many k before; that is not known here. */
+static void stages(int m, int n, int k)
+{
+    enum { MUCH = 4096, STAGE = 1 << 20, TILE = 8 };
+    if (table.act_size == REAL || k <= MUCH || m <= 0 || n <= 0) return;
+    const size_t most = (size_t)(STAGE / n > TILE ? STAGE / n : TILE),
+                 bytes = ((size_t)m < most ? (size_t)m : most) * (size_t)n * REAL;
+    if (bytes > c->stage) c->stage = bytes;
+}
 /* acts, reals: elements read and written */
 #define product(...) product_by(__func__ + 2, __VA_ARGS__)
 static void product_by(const char *op, double *flops, int N, int C, int O, double acts,
@@ -101,11 +111,13 @@ static void product_by(const char *op, double *flops, int N, int C, int O, doubl
 static void n_linear(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
     (void)y; (void)x; (void)w;
+    stages(N, O, C);
     product(&c->flops_fwd, N, C, O, (double)N * C + (double)C * O + (beta ? 2. : 1.) * N * O, 0);
 }
 static void n_linear_dx(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
 {
     (void)dy; (void)w;
+    if (dx) stages(N, C, O);
     if (dx) product(&c->flops_bwd, N, C, O, (1. + beta) * N * C + (double)C * O + (double)N * O, 0);
 }
 static void n_linear_dw(real *dw, const Act *dy, const Act *x, int N, int C, int O)

@@ -283,7 +283,8 @@ typedef struct OpsCount {
     double bytes;                               /* read and written by all operations */
     size_t mem, mem_peak;                       /* allocated now, at most */
     size_t scratch;                             /* what the CPU's attention packs at once, beside that, */
-    size_t packed;                              /* and each thread of its products */
+    size_t packed;                              /* and each thread of its products; */
+    size_t stage;                               /* of deep ones the sums not rounded yet */
     size_t fp8_scratch, fp8_weights;            /* the first of linear8: at once; kept */
     int64_t calls;
     OpsCountOf by[64];                          /* the same by operation, in the order of the first

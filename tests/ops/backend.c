@@ -379,6 +379,18 @@ static void check_count(void)
     real got[3] = { 1, 2, 3 };
     o->get(got, x, sizeof got);
     ok(got[0] == 0 && got[2] == 0, "count: get gives zeros");
+    o->linear(A(y), A(x), A(z), 64, 8192, 96, 0);
+    size_t stage[4] = { c.stage };
+    o = ops_count(&c, "bf16");
+    o->linear(A(y), A(x), A(z), 64, 4096, 96, 0);
+    o->linear_dw(y, A(x), A(z), 8192, 64, 96);
+    stage[1] = c.stage;
+    o->linear(A(y), A(x), A(z), 64, 8192, 96, 0);
+    stage[2] = c.stage;
+    o->linear_dx(A(y), A(x), A(z), 8000, 768, 32768, 1);
+    stage[3] = c.stage;
+    ok(stage[0] == 0 && stage[1] == 0 && stage[2] == 64 * 96 * r && stage[3] == 1365 * 768 * r,
+       "count: sums of deep products of bfloat16s");
 }
 
 int main(void)

@@ -1,38 +1,59 @@
 /* linear.c -- the linear maps. */
 #include "ops/cpu/vec.h"
 
-/* y[n][o] = x[n] . w[o] for so few rows that w is read once and packing would not pay (decoding) */
-enum { FEW = 4 };
-INLINE void few(Act *y, const Act *x, const Act *w, int N, int C, int64_t O, int64_t o, int beta)
+/* SOME numbers of a row, of which `left` exist, and s += their products, by lane */
+#ifdef ACT_DOT
+enum { SOME = 2 * VL };
+INLINE Vec some(const Act *p, int64_t left)
 {
-    Vec s[FEW][2] = { 0 };
-    const Act *w1 = o + 1 < O ? w + C : w;
-    for (int c = 0; c < C; c += VL) {
-        Vec a = aload(w + c, C - c), b = aload(w1 + c, C - c);
-        for (int n = 0; n < N; n++) {
-            Vec t = aload(x + (int64_t)n * C + c, C - c);
-            s[n][0] += t * a;
-            s[n][1] += t * b;
+    const __mmask32 which = left >= SOME ? ~(__mmask32)0 : ((__mmask32)1 << left) - 1;
+    return (Vec)_mm512_maskz_loadu_epi16(which, p);
+}
+INLINE Vec times(Vec s, Vec a, Vec b) { return _mm512_dpbf16_ps(s, (__m512bh)a, (__m512bh)b); }
+#else
+enum { SOME = VL };
+INLINE Vec some(const Act *p, int64_t left) { return aload(p, left); }
+INLINE Vec times(Vec s, Vec a, Vec b) { return s + a * b; }
+#endif
+
+/* y[n][o] = x[n] . w[o] for so few rows that w is read once and packing would not pay (decoding): R
+ * rows of w side by side, while the same part of the R after them is fetched */
+enum { FEW = 4, SIDE = VBYTES == 64 ? 4 : 2 };
+INLINE void few(int N, int R, Act *y, const Act *x, const Act *w, int C, int64_t O, int64_t o,
+                int beta)
+{
+    Vec s[FEW][8] = { 0 };
+    const int left = (int)min64(R, O - o);
+    const Act *row[8];
+    UNROLL for (int r = 0; r < R; r++) row[r] = w + (o + (r < left ? r : 0)) * C;
+    for (int c = 0; c < C; c += SOME) {
+        Vec a[8];
+        UNROLL for (int r = 0; r < R; r++) {
+            __builtin_prefetch(row[r] + (int64_t)R * C + c, 0, 2);
+            a[r] = some(row[r] + c, C - c);
+        }
+        UNROLL for (int n = 0; n < N; n++) {
+            Vec t = some(x + (int64_t)n * C + c, C - c);
+            UNROLL for (int r = 0; r < R; r++) s[n][r] = times(s[n][r], t, a[r]);
         }
     }
-    for (int n = 0; n < N; n++)
-        for (int j = 0; j < 2 && o + j < O; j++) {
-            Act *p = y + n * O + o + j;
-            aput(p, (real)((double)(beta ? aget(p) : 0) + vsum(s[n][j])));
+    UNROLL for (int n = 0; n < N; n++)
+        UNROLL for (int r = 0; r < R; r++) {
+            Act *p = y + n * O + o + r;
+            if (r < left) aput(p, (real)((double)(beta ? aget(p) : 0) + vsum(s[n][r])));
         }
 }
 static void linear_few(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
+    const int R = N == 1 ? 8 : SIDE;
     OMP(parallel for schedule(static) if((int64_t)C * O > WAKE))
-    for (int o = 0; o < O; o += 2) {
-        const Act *r = w + (int64_t)o * C;
+    for (int o = 0; o < O; o += R)
         switch (N) {
-        case 1: few(y, x, r, 1, C, O, o, beta); break;
-        case 2: few(y, x, r, 2, C, O, o, beta); break;
-        case 3: few(y, x, r, 3, C, O, o, beta); break;
-        case 4: few(y, x, r, 4, C, O, o, beta); break;
+        case 1: few(1, 8, y, x, w, C, O, o, beta); break;
+        case 2: few(2, SIDE, y, x, w, C, O, o, beta); break;
+        case 3: few(3, SIDE, y, x, w, C, O, o, beta); break;
+        case 4: few(4, SIDE, y, x, w, C, O, o, beta); break;
         }
-    }
 }
 
 void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
