@@ -22,7 +22,7 @@ over() {
 cat >"$dir/log1" <<'END'
 ptxas info    : Compiling entry function '_Z8attn_fwdILi128ELi2ELi64ELi0EEvPf' for 'sm_80'
 ptxas info    : Function properties for _Z8attn_fwdILi128ELi2ELi64ELi0EEvPf
-    8 bytes stack frame, 32 bytes spill stores, 4 bytes spill loads
+    8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads
 ptxas info    : Compiling entry function '_Z8attn_fwdILi64ELi2ELi64ELi0EEvPf' for 'sm_80'
     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
 ptxas info    : Compiling entry function '_Z3addPf' for 'sm_80'
