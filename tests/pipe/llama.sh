@@ -12,7 +12,7 @@ config() { # MODEL_TYPE KEYS
       \"initializer_range\": 0.1$2}" >config.json
 }
 base() { # NAME
-    gpt-train -q -j 1 --model config.json -t t.tok --train t.rows --steps 60 --total-batch-size 96 --optimizer adamw \
+    gpt-train -q -j 1 --dtype fp32 --model config.json -t t.tok --train t.rows --steps 60 --total-batch-size 96 --optimizer adamw \
         --lr 3e-3 --warmup-steps 0 --clip-norm 1 -o "$1" >/dev/null || exit 1
 }
 config qwen3; base base
