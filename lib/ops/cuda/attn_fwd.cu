@@ -26,13 +26,12 @@ template <int MT, int N>
 INLINE void drop_weights(float (*s)[N / 8][4], const AttnShape &a, int b, int h, int t,
                          int j0, Lane at)
 {
+    uint64_t row = drop_row(a, b, h, t + at.row) + j0 + at.col;
     UNROLL for (int i = 0; i < MT; i++)
-        UNROLL for (int r = 0; r < 2; r++) {
-            const uint64_t row = drop_row(a, b, h, t + i * 16 + r * 8 + at.row) + j0 + at.col;
+        UNROLL for (int r = 0; r < 2; r++, row += 8 * (uint64_t)a.T)
             UNROLL for (int n = 0; n < N / 8; n++)
                 UNROLL for (int j = 0; j < 2; j++)
                     s[i][n][2 * r + j] *= drop_by(a.drop, row + n * 8 + j);
-        }
 }
 
 template <int D, int MT, int N, int DROP>
