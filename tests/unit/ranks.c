@@ -176,39 +176,36 @@ static void test_steps(void)
 /* Every number of every moment is kept by one rank, and memory is shared. */
 static void test_shares(void)
 {
+    enum { RANKS = 7 };
     Model *m = new_model(&cases[0]);
+    Comm c[RANKS];
+    Optim *o[RANKS], *all = optim_new(m, &muon);
     int wrong = 0, none = 0;
     size_t most = 0, one = optim_bytes(m, &muon);
-    for (int r = 0; r < 7; r++) {
-        Comm c = *comm_pretend(7);
+    for (int r = 0; r < RANKS; r++) {
         OptimSettings s = muon;
-        c.rank = r;
-        s.comm = &c;
-        Optim *o = optim_new(m, &s);
+        c[r] = *comm_pretend(RANKS);
+        c[r].rank = r;
+        s.comm = &c[r];
+        o[r] = optim_new(m, &s);
         size_t n = optim_bytes(m, &s);
         if (n > most) most = n;
-        for (int i = 0; i < o->nspan; i++) none += o->span[i].nown == 0;
-        optim_free(o);
+        for (int i = 0; i < o[r]->nspan; i++) none += o[r]->span[i].nown == 0;
     }
     for (int i = 0; i < 2 * m->nparam; i++) {
+        const Param *p = &m->param[i / 2];
         int64_t at, n, next = 0;
-        for (int r = 0; r < 7; r++) {
-            Comm c = *comm_pretend(7);
-            OptimSettings s = muon;
-            c.rank = r;
-            s.comm = &c;
-            Optim *o = optim_new(m, &s);
-            optim_moment(o, &m->param[i / 2], i % 2, &at, &n);
-            n = optim_saves(o, &m->param[i / 2]) ? n : 0;
-            wrong += n && m->param[i / 2].group != PG_MATRIX && at != next;
+        for (int r = 0; r < RANKS; r++) {
+            optim_moment(o[r], p, i % 2, &at, &n);
+            n = optim_saves(o[r], p) ? n : 0;
+            wrong += n && p->group != PG_MATRIX && at != next;
             next += n;
-            optim_free(o);
         }
-        Optim *o = optim_new(m, &muon);
-        optim_moment(o, &m->param[i / 2], i % 2, &at, &n);
+        optim_moment(all, p, i % 2, &at, &n);
         wrong += at != 0 || n != next;
-        optim_free(o);
     }
+    for (int r = 0; r < RANKS; r++) optim_free(o[r]);
+    optim_free(all);
     ok(!wrong, "each moment is saved once");
     ok(none > 0, "  some ranks have none of a stack");
     ok(most < one / 3, "  a rank of 7 keeps %zu bytes, one alone %zu", most, one);
