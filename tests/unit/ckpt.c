@@ -18,7 +18,6 @@ static void dev_free(void *p, size_t n) { (void)n; free(p); }
 static void dev_zero(void *p, size_t n) { memset(p, 0, n); }
 static void dev_copy(void *to, const void *from, size_t n) { memcpy(to, from, n); }
 static void dev_sync(void) {}
-static void dev_cast(Act *y, const real *x, int64_t n) { memcpy(y, x, (size_t)n * sizeof *x); }
 static void dev_store(Store to, const real *h, int64_t n) { memcpy(to.w, h, (size_t)n * sizeof *h); }
 static void dev_load(real *h, Store from, int64_t n) { memcpy(h, from.w, (size_t)n * sizeof *h); }
 static size_t dev_tmp(int count, int R, int K) { (void)count; (void)R; (void)K; return 64; }
@@ -34,7 +33,6 @@ static const Ops ops = {
     .put = dev_copy,
     .get = dev_copy,
     .sync = dev_sync,
-    .cast = dev_cast,
     .store = dev_store,
     .load = dev_load,
     .muon_tmp = dev_tmp,
