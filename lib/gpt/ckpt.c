@@ -300,16 +300,22 @@ static const StTensor *find(const StFile *f, const char *path, const char *name,
         put_shape(&b, ndim, dim);
         die("%s", b.s);
     }
-    if (!st_is_real(t) || t->dtype == ST_I32)       /* integers: a quantized model's */
-        die("%s: tensor %s: numbers of type %s", path, name, t->dtype_name);
+    ckpt_need_reals(t, path);
     return t;
 }
 
-static void copy_in(const StFile *f, const StTensor *t, const Ops *ops, Store to, real *chunk)
+void ckpt_need_reals(const StTensor *t, const char *path)
 {
-    for (int64_t i = 0; i < t->n; i += CKPT_CHUNK) {
-        int64_t k = t->n - i < CKPT_CHUNK ? t->n - i : CKPT_CHUNK;
-        st_read_at(f, t, i, k, chunk);
+    if (!st_is_real(t) || t->dtype == ST_I32)       /* integers: a quantized model's */
+        die("%s: tensor %s: numbers of type %s", path, t->name, t->dtype_name);
+}
+
+void ckpt_copy_in(const StFile *f, const StTensor *t, int64_t first, int64_t n, const Ops *ops,
+                  Store to, real *chunk)
+{
+    for (int64_t i = 0; i < n; i += CKPT_CHUNK) {
+        int64_t k = n - i < CKPT_CHUNK ? n - i : CKPT_CHUNK;
+        st_read_at(f, t, first + i, k, chunk);
         ops->store(store_at(to, i), chunk, k);
         ops->sync();                /* before chunk is used again */
     }
@@ -319,7 +325,8 @@ void ckpt_read(const StFile *f, const char *path, const Param *p, const Ops *ops
                real *chunk)
 {
     int64_t dim[2] = { p->rows, p->cols };
-    copy_in(f, find(f, path, p->name, p->ndim, dim), ops, to, chunk);
+    const StTensor *t = find(f, path, p->name, p->ndim, dim);
+    ckpt_copy_in(f, t, 0, t->n, ops, to, chunk);
 }
 
 /* A configuration is believed only as far as the file is long, before memory is asked for. */

@@ -145,21 +145,8 @@ static const StTensor *part_in(const StFile *f, const char *path, const char *na
     if (!t) return NULL;
     if (t->ndim != ndim || (ndim > 1 && t->dim[1] != dim[1]))
         die("%s: tensor %s: its shape is not the configuration's", path, name);
-    if (!st_is_real(t) || t->dtype == ST_I32)
-        die("%s: tensor %s: numbers of type %s", path, name, t->dtype_name);
+    ckpt_need_reals(t, path);
     return t;
-}
-
-/* Elements [first, first + n) of t to the device. */
-static void copy_part(const StFile *f, const StTensor *t, int64_t first, int64_t n, const Ops *ops,
-                      Store to, real *chunk)
-{
-    for (int64_t i = 0; i < n; i += CKPT_CHUNK) {
-        int64_t k = n - i < CKPT_CHUNK ? n - i : CKPT_CHUNK;
-        st_read_at(f, t, first + i, k, chunk);
-        ops->store(store_at(to, i), chunk, k);
-        ops->sync();                /* before chunk is used again */
-    }
 }
 
 /* Of moment k of p what this rank has, whichever files it is in. *used += tensors. */
@@ -175,7 +162,8 @@ static void read_moment(const OptimFiles *v, Optim *o, const Param *p, int k, re
         if (!t) continue;
         int64_t from = have > at ? have : at, end = have + t->n < at + n ? have + t->n : at + n;
         if (from < end)
-            copy_part(v->f[r], t, from - have, end - from, o->m->ops, store_at(to, from - at), chunk);
+            ckpt_copy_in(v->f[r], t, from - have, end - from, o->m->ops, store_at(to, from - at),
+                         chunk);
         have += t->n;
         ++*used;
     }

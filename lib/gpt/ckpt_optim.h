@@ -18,6 +18,10 @@ void optim_read(OptimFiles *v, Optim *o);
 
 /* ckpt.c: n numbers from the device into the file, in pieces that fit chunk [CKPT_CHUNK]. */
 void ckpt_copy_out(StWriter *w, const Ops *ops, Store from, int64_t n, real *chunk);
+/* Elements [first, first + n) of t to the device, likewise. */
+void ckpt_copy_in(const StFile *f, const StTensor *t, int64_t first, int64_t n, const Ops *ops,
+                  Store to, real *chunk);
+void ckpt_need_reals(const StTensor *t, const char *path);      /* dies if it has other numbers */
 /* A tensor of p's: what are bfloat16s here are in the file as well. */
 void ckpt_add_kept(StWriter *w, const Param *p, const char *name, int ndim, const int64_t *dim);
 
