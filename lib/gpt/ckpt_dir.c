@@ -3,7 +3,6 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "gpt/ckpt.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,10 +56,20 @@ int ckpt_file(const char *name)
     return rank < 0 ? -1 : ckpt_optimizer(rank);
 }
 
-int ckpt_rank_files(int fd, const char *suffix)
+DIR *ckpt_list(int fd)
 {
-    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), most = 0;
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = again < 0 ? NULL : fdopendir(again);
+    if (!d && again >= 0) close(again);
+    return d;
+}
+
+/* Optimizer files in the folder, rank 0's apart: 1 + the highest rank of optimizer-R.safetensors with
+ * that suffix, 1 if there is none; -1 with errno. */
+static int rank_files(int fd, const char *suffix)
+{
+    int most = 0;
+    DIR *d = ckpt_list(fd);
     if (!d) return -1;
     for (struct dirent *e; (e = readdir(d)); ) {
         int rank = rank_in(e->d_name, suffix);
@@ -68,6 +77,11 @@ int ckpt_rank_files(int fd, const char *suffix)
     }
     closedir(d);
     return most + 1;
+}
+
+FileSet fileset_all(int fd, const char *suffix)
+{
+    return (FileSet){ (1u << F_COUNT) - 1, 1, rank_files(fd, suffix) };
 }
 
 int fileset_next(const FileSet *s, int file)
@@ -279,7 +293,7 @@ static int recover(const char *dir, int fd)
         if (locked) flock(fd, LOCK_UN);
         if (r) return -1;
     }
-    FileSet all = { (1u << F_COUNT) - 1, 1, ckpt_rank_files(fd, ".new") };
+    FileSet all = fileset_all(fd, ".new");
     if (all.hi < 0) return -1;
     for (int i = -1; (i = fileset_next(&all, i)) >= 0; ) {
         ckpt_file_name(name, i, ".new");
@@ -501,7 +515,7 @@ void commit_ranks(Commit *c, int ranks)
 
 int commit_end(Commit *c, unsigned remove)
 {
-    int ranks = c->files.hi ? c->files.hi : 1, were = ckpt_rank_files(c->fd, "");
+    int ranks = c->files.hi ? c->files.hi : 1, were = rank_files(c->fd, "");
     FileSet removed = { remove, ranks, were > ranks ? were : ranks };
     if (!c->failed && (were < 0 || do_fsync(c->fd) || write_journal(c, &removed)))
         fail(c, JOURNAL, "");

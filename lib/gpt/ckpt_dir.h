@@ -13,6 +13,7 @@
  * returns -1, and the directory is as it was before. */
 #ifndef GPT_CKPT_DIR_H
 #define GPT_CKPT_DIR_H
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,12 +27,12 @@ extern const char *const ckpt_name[F_COUNT];
 static inline int ckpt_optimizer(int rank) { return rank ? F_COUNT + rank : F_OPTIM; }
 void ckpt_file_name(char out[64], int file, const char *suffix);
 int ckpt_file(const char *name);    /* -1: none of a checkpoint's */
-/* Optimizer files in the folder, rank 0's apart: 1 + the highest rank of optimizer-R.safetensors with
- * that suffix, 1 if there is none; -1 with errno. */
-int ckpt_rank_files(int fd, const char *suffix);
+DIR *ckpt_list(int fd);         /* what is in the folder, whose descriptor stays; NULL with errno */
 
 /* Files of a checkpoint: bit i is ckpt_name[i]; and those of the ranks from lo on, below hi. */
 typedef struct FileSet { unsigned fixed; int lo, hi; } FileSet;
+/* All that may be there with that suffix: of the ranks as far as there are any; hi -1 with errno. */
+FileSet fileset_all(int fd, const char *suffix);
 int fileset_next(const FileSet *s, int file);   /* the file after this one (-1: the first), or -1 */
 
 typedef struct Commit {

@@ -5,7 +5,6 @@
  * by the next call. */
 #include "gpt/ckpt.h"
 #include "gpt/ckpt_dir.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,8 +38,8 @@ static void name_of(char out[48], int64_t step, const char *suffix)
  * on in this place. */
 static bool has_more(int fd)
 {
-    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), more = 0;
-    DIR *d = again < 0 ? NULL : fdopendir(again);
+    bool more = false;
+    DIR *d = ckpt_list(fd);
     if (!d) return true;
     for (struct dirent *e; !more && (e = readdir(d)); )
         more = ckpt_file(e->d_name) < 0 && strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
@@ -59,7 +58,7 @@ static int remove_dir(int parent, const char *name)
         close(fd);
         return 0;
     }
-    FileSet all = { (1u << F_COUNT) - 1, 1, ckpt_rank_files(fd, "") };
+    FileSet all = fileset_all(fd, "");
     for (int i = -1; !r && (i = fileset_next(&all, i)) >= 0; ) {
         char file[64];
         ckpt_file_name(file, i, "");
@@ -158,8 +157,8 @@ static int newest_first(const void *a, const void *b)
 /* Waste goes; the kept checkpoints up to `step` that are nothing but that into *kept, how many. */
 static int list_kept(int parent, int64_t step, int64_t **kept, size_t *count)
 {
-    int again = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *d = again < 0 ? NULL : fdopendir(again);
+    int r = 0;
+    DIR *d = ckpt_list(parent);
     size_t cap = 0;
     *kept = NULL;
     *count = 0;
