@@ -161,31 +161,19 @@ static void copy_weights(Model *to, const Model *from)
 /* What step_batch() does, for the ids in r->x, r->y, r->doc and another model. */
 static double elsewhere(Model *m, const Run *r, uint64_t pos, uint64_t valid)
 {
-    const Ops *ops = m->ops;
-    int B = r->plan.B, T = r->plan.T, N = B * T;
-    size_t ids = (size_t)N * sizeof(int), losses = (size_t)N * sizeof(real);
-    int *x = ops->alloc(ids), *y = ops->alloc(ids), *doc = r->doc ? ops->alloc(ids) : NULL;
-    real *dloss = ops->alloc(losses);
+    int B = r->plan.B, T = r->plan.T;
+    Micro u;
     Tape t;
-    tape_init(&t, ops);
+    micro_init(&u, m->ops, B, T, r->doc != NULL);
+    tape_init(&t, m->ops);
     t.recompute = opt.recompute;
-    t.on = 1;
-    ops->put(x, r->x, ids);
-    ops->put(y, r->y, ids);
-    if (doc) ops->put(doc, r->doc, ids);
     m->aux_scale = r->m->aux_scale;
     m->dropping = r->m->dropping;
     m->drop_seed = r->m->drop_seed;
-    m->drop_row = pos;
-    Var *h = model_forward_docs(m, &t, x, doc, B, T);
-    model_loss(m, &t, h, y, NULL, N, dloss, 1 / (double)valid);
-    tape_backward(&t);
-    double loss = mean_of(ops, dloss, N, valid);
+    micro_step(&u, m, &t, B, r->x, r->y, r->doc, pos, valid);
+    double loss = mean_of(m->ops, u.loss, B * T, valid);
     tape_free(&t);
-    ops->free(x, ids);
-    ops->free(y, ids);
-    if (doc) ops->free(doc, ids);
-    ops->free(dloss, losses);
+    micro_free(&u);
     return loss;
 }
 
