@@ -400,7 +400,7 @@ static void run_batch(Gen *g, const GenJob *j, int first, int n, int room, const
         if (n == 0) break;
         cache_rows(c, n);
         hold(g, j, ids, 1);
-        for (int r = 0; r < n; r++) u[r] = peek(j, &row[r]);
+        for (int r = 0; there && r < n; r++) u[r] = peek(j, &row[r]);
         if (there) cache_draw(c, &g->tape, ids, &j->pick, u);
         else cache_feed(c, &g->tape, ids, 1, g->logits);
     }
