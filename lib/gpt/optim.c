@@ -53,11 +53,13 @@ static int span_end(const Model *m, const OptimSettings *o, int i)
     return k;
 }
 
+static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+
 /* Units for each rank. Parts of a table begin where vectors of numbers may. */
 static int64_t part_of_rank(const OptimSpan *s, int ranks)
 {
     int64_t part = (s->units + ranks - 1) / ranks;
-    return s->muon || s->unit % 16 == 0 ? part : (part + 15) / 16 * 16;
+    return s->muon || s->unit % 16 == 0 ? part : padded(part);
 }
 
 /* The span that begins with parameter i. */
@@ -82,7 +84,6 @@ static OptimSpan span_from(const Model *m, const OptimSettings *o, int i)
 }
 
 typedef struct Lengths { int64_t n1, n2, nh; } Lengths;
-static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
 
 /* Fills span [m->nparam] unless it is NULL; how long the moments' arrays are. */
 static Lengths cut(const Model *m, const OptimSettings *o, OptimSpan *span, int *count)
