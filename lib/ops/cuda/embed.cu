@@ -1,22 +1,9 @@
-/* embed.cu -- what reads a table by token, and the gates: embed, vgate, smear. A warp has a row. */
-#include "ops/cuda/cu.h"
+/* embed.cu -- what reads a table by token, and the gates: embed, vgate, smear. */
+#include "ops/cuda/rows.h"
 #include "ops/cuda/sort.h"
 #include "ops/cuda/sum.h"
 
-enum { WARPS = 8, THREADS = WARPS * WARP };
 enum { ROWS = 64 };         /* rows per part of the gates' gradients */
-
-#define EACH_ROW(row, n) \
-    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP; row < (n); \
-         row += (int64_t)gridDim.x * WARPS)
-#define EACH_GROUP(c, C) for (int c = (int)(threadIdx.x % WARP) * V; c < (C); c += WARP * V)
-#define RUN(wide, rows, kernel, ...) do { \
-        if ((rows) <= 0) break; \
-        auto wide_ = kernel<VW>; \
-        auto one_ = kernel<1>; \
-        if (wide) LAUNCH(wide_, cu_grid(rows, WARPS), THREADS, 0, cuda_stream, __VA_ARGS__); \
-        else LAUNCH(one_, cu_grid(rows, WARPS), THREADS, 0, cuda_stream, __VA_ARGS__); \
-    } while (0)
 
 template <int V> static __global__ void embed(Act *y, const Act *w, const int *idx, int N, int C)
 {
@@ -94,17 +81,6 @@ INLINE float gate(const Act *x, const real *w, int G)
     for (int i = threadIdx.x % WARP; i < G; i += WARP) s += aget(x + i) * w[i];
     return 1 / (1 + expf(-warp_sum(s)));
 }
-template <int V> INLINE float dot(const Act *x, const Act *y, int C)
-{
-    float s = 0;
-    EACH_GROUP(c, C) {
-        float a[V], b[V];
-        aload<V>(a, x + c);
-        aload<V>(b, y + c);
-        UNROLL for (int j = 0; j < V; j++) s += a[j] * b[j];
-    }
-    return warp_sum(s);
-}
 
 /* ---- vgate: a row is a head of a token */
 
@@ -134,7 +110,7 @@ static __global__ void vgate_grad(real *g, real *da, const Act *dy, const Act *v
     EACH_ROW(r, heads) {
         const int64_t n = r / K, k = r % K;
         const float s = gate(h + n * C, w + k * G, G),
-                    e = dot<V>(dy + r * D, ve + ((int64_t)idx[n] * K + k) * D, D);
+                    e = row_dot<V>(dy + r * D, ve + ((int64_t)idx[n] * K + k) * D, D);
         if (threadIdx.x % WARP == 0) {
             g[r] = 3 * s;
             da[r] = 3 * s * (1 - s) * e;
@@ -230,7 +206,7 @@ static __global__ void smear_grad(real *s, real *da, real *se, const Act *dy, co
     EACH_ROW(n, N) {
         const bool first = is_first(doc, n, n % T);
         const float g = first ? 0 : gate(x + n * C, w, G),
-                    e = first ? 0 : dot<V>(dy + n * C, x + (n - 1) * C, C);
+                    e = first ? 0 : row_dot<V>(dy + n * C, x + (n - 1) * C, C);
         if (threadIdx.x % WARP == 0) {
             s[n] = g;
             da[n] = *lam * g * (1 - g) * e;

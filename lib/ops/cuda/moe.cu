@@ -1,15 +1,9 @@
-/* moe.cu -- mixtures of experts: routing and the weighted sum (products by expert: experts.cu). A warp
- * has a token. Where the assignments of an expert begin stays on the device. */
-#include "ops/cuda/cu.h"
+/* moe.cu -- mixtures of experts: routing and the weighted sum (products by expert: experts.cu).
+ * Where the assignments of an expert begin stays on the device. */
+#include "ops/cuda/rows.h"
 #include "ops/cuda/sort.h"
 #include "ops/cuda/sum.h"
 
-enum { WARPS = 8, THREADS = WARPS * WARP };
-
-#define EACH_ROW(row, n) \
-    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP; row < (n); \
-         row += (int64_t)gridDim.x * WARPS)
-#define EACH_GROUP(c, C) for (int c = (int)(threadIdx.x % WARP) * V; c < (C); c += WARP * V)
 #define EACH_LANE(e, E) for (int e = threadIdx.x % WARP; e < (E); e += WARP)
 
 /* NaN counts as less than any probability */
@@ -210,12 +204,6 @@ static __global__ void slots_add_bwd(Act *dx, real *dwt, const Act *dy, const Ac
         if (dwt && threadIdx.x % WARP == 0) dwt[i] += s;
     }
 }
-#define RUN(wide, rows, kernel, ...) do { \
-        if ((rows) <= 0) break; \
-        auto k_ = (wide) ? kernel<VW> : kernel<1>; \
-        LAUNCH(k_, cu_grid(rows, WARPS), THREADS, 0, cuda_stream, __VA_ARGS__); \
-    } while (0)
-
 void CU(slots_add)(Act *y, const Act *x, const real *wt, const int *slot, int N, int k, int C)
 {
     RUN(cu_wide(y, C) && cu_wide(x, C), N, slots_add, y, x, wt, slot, N, k, C);

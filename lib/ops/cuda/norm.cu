@@ -1,55 +1,34 @@
-/* norm.cu -- rmsnorm, also of a mix, gain, and rope with the head norm. A warp works on a row (or a head) at a time,
- * a lane on every 32nd group of V elements; a row is read twice, the second time from the cache. */
+/* norm.cu -- rmsnorm, also of a mix, gain, and rope with the head norm. A row (or a head) is read twice,
+ * the second time from the cache. */
 #include "ops/cuda/mix.h"
+#include "ops/cuda/rows.h"
 #include "ops/cuda/sum.h"
 
-enum { WARPS = 8 };
-
-/* this warp's rows of n */
-#define EACH_ROW(row, n) \
-    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP; row < (n); \
-         row += (int64_t)gridDim.x * WARPS)
-/* this lane's groups of a row */
-#define EACH_GROUP(c, C) for (int c = (int)(threadIdx.x % WARP) * V; c < (C); c += WARP * V)
-#define RUN(wide, rows, kernel, ...) do { \
-        if ((rows) <= 0) break; \
-        auto wide_ = kernel<VW>; \
-        auto one_ = kernel<1>; \
-        if (wide) LAUNCH(wide_, cu_grid(rows, WARPS), WARPS * WARP, 0, cuda_stream, __VA_ARGS__); \
-        else LAUNCH(one_, cu_grid(rows, WARPS), WARPS * WARP, 0, cuda_stream, __VA_ARGS__); \
-    } while (0)
-
+/* y = r x, with r of the row's sum of squares, which this lane has a part of */
+template <int V>
+INLINE void normalise(Act *y, real *rstd, const Act *x, float part, int64_t n, int C, real eps)
+{
+    const float r = 1 / sqrtf(warp_sum(part) / (float)C + eps);
+    if (rstd && threadIdx.x % WARP == 0) rstd[n] = r;
+    EACH_GROUP(c, C) {
+        float t[V];
+        aload<V>(t, x + n * C + c);
+        UNROLL for (int j = 0; j < V; j++) t[j] *= r;
+        astore<V>(y + n * C + c, t);
+    }
+}
 template <int V>
 static __global__ void rmsnorm(Act *y, real *rstd, const Act *x, int N, int C, real eps)
 {
     EACH_ROW(n, N) {
-        const Act *p = x + n * C;
         float s = 0;
         EACH_GROUP(c, C) {
             float t[V];
-            aload<V>(t, p + c);
+            aload<V>(t, x + n * C + c);
             UNROLL for (int j = 0; j < V; j++) s += t[j] * t[j];
         }
-        float r = 1 / sqrtf(warp_sum(s) / (float)C + eps);
-        if (rstd && threadIdx.x % WARP == 0) rstd[n] = r;
-        EACH_GROUP(c, C) {
-            float t[V];
-            aload<V>(t, p + c);
-            UNROLL for (int j = 0; j < V; j++) t[j] *= r;
-            astore<V>(y + n * C + c, t);
-        }
+        normalise<V>(y, rstd, x, s, n, C, eps);
     }
-}
-template <int V> INLINE float row_dot(const Act *x, const Act *y, int C)
-{
-    float s = 0;
-    EACH_GROUP(c, C) {
-        float t[V], d[V];
-        aload<V>(t, x + c);
-        aload<V>(d, y + c);
-        UNROLL for (int j = 0; j < V; j++) s += t[j] * d[j];
-    }
-    return warp_sum(s);
 }
 /* dx += r (dy - y (y . dy) / C) */
 template <int V>
@@ -99,14 +78,7 @@ static __global__ void mix_norm(Act *u, Act *y, real *rstd, const Act *x, const 
             }
             astore<V>(u + o + c, t);
         }
-        const float r = 1 / sqrtf(warp_sum(sum) / (float)C + eps);
-        if (rstd && threadIdx.x % WARP == 0) rstd[n] = r;
-        EACH_GROUP(c, C) {
-            float t[V];
-            aload<V>(t, u + o + c);
-            UNROLL for (int j = 0; j < V; j++) t[j] *= r;
-            astore<V>(y + o + c, t);
-        }
+        normalise<V>(y, rstd, u, sum, n, C, eps);
     }
 }
 /* d = g + r (dy - y (y . dy) / C), which g becomes, and mix's backward of it; a block leaves d . x and
@@ -290,7 +262,7 @@ void CU(rope)(Act *y, real *rstd, const Act *x, const real *tab, const int *pos,
 {
     const int64_t heads = (int64_t)B * T * H;
     if (heads <= 0) return;
-    LAUNCH(rope, cu_grid(heads, WARPS), WARPS * WARP, 0, cuda_stream, y, rstd, x, tab, pos, doc,
+    LAUNCH(rope, cu_grid(heads, WARPS), THREADS, 0, cuda_stream, y, rstd, x, tab, pos, doc,
            heads, T, H, D, sign, scale, eps);
 }
 void CU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const real *tab,
@@ -298,6 +270,6 @@ void CU(rope_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, const 
 {
     const int64_t heads = (int64_t)B * T * H;
     if (!dx || heads <= 0) return;
-    LAUNCH(rope_bwd, cu_grid(heads, WARPS), WARPS * WARP, 0, cuda_stream, dx, dy, y, rstd, tab, doc,
+    LAUNCH(rope_bwd, cu_grid(heads, WARPS), THREADS, 0, cuda_stream, dx, dy, y, rstd, tab, doc,
            heads, T, H, D, sign, scale, beta);
 }
