@@ -216,7 +216,7 @@ template <int V> INLINE void rstore(float *p, const float *x)
 
 /* ---- sums ---- */
 
-INLINE float warp_sum(float v)
+template <class T> INLINE T warp_sum(T v)
 {
     for (int o = WARP / 2; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
     return v;
@@ -229,14 +229,14 @@ INLINE float warp_max(float v)
     }
     return v;
 }
-/* of a block's threads, for all of them; `parts` is shared memory of a float per warp, free again
+/* of a block's threads, for all of them; `parts` is shared memory of one T per warp, free again
  * after the next barrier */
-INLINE float block_sum(float v, float *parts)
+template <class T> INLINE T block_sum(T v, T *parts)
 {
     v = warp_sum(v);
     if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = v;
     __syncthreads();
-    float s = 0;
+    T s = 0;
     for (unsigned i = 0; i < blockDim.x / WARP; i++) s += parts[i];
     return s;
 }

@@ -86,15 +86,6 @@ void cuda_load(real *host, Store from, int64_t n)
 /* A thread adds PIECE squares as floats, what follows is double: the clip of a norm and the sum over
  * a model need it. part [blocks]. */
 enum { PIECE = 32, CHUNK = PIECE * THREADS };
-INLINE double block_sum_double(double v, double *parts)
-{
-    for (int o = WARP / 2; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = v;
-    __syncthreads();
-    double s = 0;
-    for (int i = 0; i < THREADS / WARP; i++) s += parts[i];
-    return s;
-}
 static __global__ void squares(double *part, Store x, int64_t n)
 {
     SHARED(double, parts, THREADS / WARP);
@@ -104,7 +95,7 @@ static __global__ void squares(double *part, Store x, int64_t n)
         const float a = sget(x, i);
         s += a * a;
     }
-    const double all = block_sum_double((double)s, parts);
+    const double all = block_sum((double)s, parts);
     if (threadIdx.x == 0) part[blockIdx.x] = all;
 }
 static __global__ void add_squares(double *out, const double *part, int64_t n)
@@ -112,7 +103,7 @@ static __global__ void add_squares(double *out, const double *part, int64_t n)
     SHARED(double, parts, THREADS / WARP);
     double s = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) s += part[i];
-    s = block_sum_double(s, parts);
+    s = block_sum(s, parts);
     if (threadIdx.x == 0) *out += s;
 }
 void cuda_sumsq(double *out, Store x, int64_t n)

@@ -44,11 +44,6 @@ INLINE double weight(const Row &r, float x)
 
 /* ---- what a block has together */
 
-template <class T> INLINE T warp_all(T v)               /* sum, for all lanes */
-{
-    for (int o = WARP / 2; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-    return v;
-}
 template <class T> INLINE T warp_upto(T v)              /* sum of the lanes up to this one */
 {
     for (int o = 1; o < WARP; o *= 2) {
@@ -62,7 +57,7 @@ INLINE void block_all(double *v, int n, double *parts)
 {
     const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     for (int j = 0; j < n; j++) {
-        const double s = warp_all(v[j]);
+        const double s = warp_sum(v[j]);
         if (threadIdx.x % WARP == 0) parts[warp * TRIED + j] = s;
     }
     __syncthreads();
@@ -122,7 +117,7 @@ template <bool COUNT> INLINE int nth(const Row &r, double x, int m)
     const int warp = threadIdx.x / WARP;
     int n = 0, before = 0;
     EACH(i, r) n += order<COUNT>(r, i) == x;
-    n = warp_all(n);
+    n = warp_sum(n);
     if (threadIdx.x % WARP == 0) r.parts[warp] = n;
     __syncthreads();
     for (int i = 0; i < warp; i++) before += (int)r.parts[i];
@@ -186,7 +181,7 @@ INLINE int draw(const Row &r, double u, int best)
     const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP, lane = threadIdx.x % WARP;
     double sum = 0, all = 0, before = 0;
     EACH(i, r) sum += r.w[i];
-    sum = warp_all(sum);
+    sum = warp_sum(sum);
     if (lane == 0) r.parts[warp] = sum;
     if (threadIdx.x == 0) *r.found = best;
     __syncthreads();

@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(SUM) by_one_block(double *out, const fl
     SHARED(double, parts, SUM / WARP);
     double s = 0;
     for (int64_t i = threadIdx.x; i < n; i += SUM) s += (double)x[i];
-    for (int o = WARP / 2; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+    s = warp_sum(s);
     if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = s;
     __syncthreads();
     if (threadIdx.x) return;
