@@ -9,7 +9,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-int cuda_graph_noting(void);            /* graph.c: whether launches are being noted down */
 bool cudnn_attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, CudnnShape s);
 bool cudnn_attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
                     const Act *q, const Act *k, const Act *v, CudnnShape s);

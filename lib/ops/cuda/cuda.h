@@ -46,12 +46,14 @@ void cuda_put(void *dev, const void *host, size_t bytes);
 void cuda_get(void *host, const void *dev, size_t bytes);
 void cuda_sync(void);
 int64_t cuda_scratch_grown(void);       /* how often scratch has moved */
+void cuda_changed(const void *p, size_t bytes);     /* what was derived from there is not any more */
 
 /* pick.cu */
 void cuda_pick(int *id, const real *l, const double *u, unsigned char *seen, const int *last, int N,
                int V, const Pick *by);
 
 /* graph.c */
+int cuda_graph_noting(void);            /* whether launches are being noted down */
 void cuda_graph_begin(void);
 void *cuda_graph_end(void);
 int cuda_graph_run(void *graph);

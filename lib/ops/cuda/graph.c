@@ -2,7 +2,7 @@
  * down by the stream, and run again as one launch. The addresses are part of it, those of scratch
  * too: a graph is stale once scratch has grown. What was sorted before does not count in it, nor after
  * it. Where the runtime cannot note something down there is no graph, and the caller goes on without. */
-#include "ops/cuda/attn_cudnn.h"
+#include "ops/cuda/cuda.h"
 #include "ops/cuda/fp8.h"
 #include "ops/cuda/sort.h"
 #include "base/err.h"
@@ -13,10 +13,14 @@ typedef struct Graph { cudaGraphExec_t exec; int64_t scratch; } Graph;
 static int noting;
 int cuda_graph_noting(void) { return noting; }
 
-void cuda_graph_begin(void)
+static void forget_all(void)
 {
     cuda_fp8_forget(NULL, 0);
     cuda_sort_forget_all();
+}
+void cuda_graph_begin(void)
+{
+    forget_all();
     cuda_check(cudaStreamBeginCapture(cuda_stream, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
     noting = 1;
@@ -25,9 +29,8 @@ void *cuda_graph_end(void)
 {
     cudaGraph_t g = NULL;
     noting = 0;
-    cuda_fp8_forget(NULL, 0);                   /* it was not done */
+    forget_all();                               /* it was not done */
     Graph *made = xcalloc(1, sizeof *made);
-    cuda_sort_forget_all();
     cudaError_t e = cudaStreamEndCapture(cuda_stream, &g);
     if (e == cudaSuccess) e = cudaGraphInstantiate(&made->exec, g, 0);
     if (g) cudaGraphDestroy(g);
@@ -42,8 +45,7 @@ int cuda_graph_run(void *graph)
 {
     const Graph *g = graph;
     if (g->scratch != cuda_scratch_grown()) return 0;
-    cuda_fp8_forget(NULL, 0);                   /* it may write weights */
-    cuda_sort_forget_all();
+    forget_all();                               /* it may write weights */
     cuda_check(cudaGraphLaunch(g->exec, cuda_stream), "cudaGraphLaunch");
     return 1;
 }

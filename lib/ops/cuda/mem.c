@@ -80,26 +80,25 @@ void *cuda_alloc(size_t bytes)
     cuda_zero(p, bytes);
     return p;
 }
-/* what was derived from there is not any more */
-static void changed(const void *p, size_t bytes)
+void cuda_changed(const void *p, size_t bytes)
 {
     cuda_sort_forget(p, bytes);
     if (p) cuda_fp8_forget(p, bytes);
 }
 void cuda_free(void *p, size_t bytes)
 {
-    changed(p, bytes);
+    cuda_changed(p, bytes);
     cuda_fp8_free(p, bytes);
     if (p) CHECK(cudaFreeAsync(p, cuda_stream));
 }
 void cuda_zero(void *p, size_t bytes)
 {
-    changed(p, bytes);
+    cuda_changed(p, bytes);
     if (bytes) CHECK(cudaMemsetAsync(p, 0, bytes, cuda_stream));
 }
 void cuda_copy(void *to, const void *from, size_t bytes)
 {
-    changed(to, bytes);
+    cuda_changed(to, bytes);
     if (bytes) CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, cuda_stream));
 }
 /* A pinned buffer of at least so many bytes that the device is done with: of the ring, in turn. Two or
@@ -128,7 +127,7 @@ static void copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind k
 /* Large arrays from where they are: the runtime has copied them when it returns. */
 void cuda_put(void *dev, const void *host, size_t bytes)
 {
-    changed(dev, bytes);
+    cuda_changed(dev, bytes);
     if (!bytes) return;
     Stage *s = bytes <= STAGED ? stage(bytes) : NULL;
     if (s) memcpy(s->p, host, bytes);

@@ -9,8 +9,6 @@
 #include "ops/comm.h"
 #ifdef HAVE_NCCL
 #include "base/err.h"
-#include "ops/cuda/fp8.h"
-#include "ops/cuda/sort.h"
 #include <dlfcn.h>
 #include <nccl.h>
 #include <string.h>
@@ -69,8 +67,7 @@ static const struct { ncclDataType_t type; size_t size; } kind[COMM_TYPES] = {
 /* Of a call that writes x [n]. */
 static void begin(void *x, int64_t n, CommType t)
 {
-    cuda_sort_forget(x, (size_t)n * kind[t].size);
-    cuda_fp8_forget(x, (size_t)n * kind[t].size);
+    cuda_changed(x, (size_t)n * kind[t].size);
     CUDA(cudaEventRecord(ready, cuda_stream));
     CUDA(cudaStreamWaitEvent(stream, ready, 0));
 }
