@@ -275,7 +275,7 @@ CUTESTS  := $(if $(have_cxx),$(filter-out $(if $(LT_INC),,tests/cuda/lt.c),$(wil
 CTBIN    := $(CTESTS:%.c=$(BUILD)/%) $(CTESTS64:%.c=$(BUILD)/f64/%) $(CUTESTS:%.c=$(BUILD)/%)
 SHTESTS  := $(wildcard tests/cli/*.sh tests/pipe/*.sh tests/bad/*.sh tests/docs/*.sh tests/cuda/*.sh)
 
-LT_NAMES := -Dcuda_gemm=lt_gemm -DcudaGetDevice=lt_get_device -DcudaEventCreate=lt_event_create -DcudaEventDestroy=lt_event_destroy \
+LT_NAMES := -Dcuda_gemm=lt_gemm -DcudaEventCreate=lt_event_create -DcudaEventDestroy=lt_event_destroy \
             -DcudaEventRecord=lt_event_record -DcudaEventSynchronize=lt_event_synchronize -DcudaEventElapsedTime=lt_event_elapsed
 $(BUILD)/tests/cuda/lt: private LDFLAGS += $(BUILD)/emu/lt.o -DLT_VERSION='"$(LT_MAJOR)"'
 $(BUILD)/tests/cuda/lt: $(BUILD)/emu/lt.o $(BUILD)/tests/cuda/libcublasLt.so.$(LT_MAJOR)

@@ -25,17 +25,16 @@ void lt_gemm(const CudaGemm *g);        /* cuda_gemm() of gemm.c */
 const Ops *cuda_ops_fp32(void);
 void cuda_start(int device);
 
-/* ---- events and the device's number, for gemm.c; time is the library's own */
+/* ---- events, for gemm.c; time is the library's own */
 static void *symbol(const char *name)
 {
     void *p = dlsym(RTLD_DEFAULT, name);
     if (!p) die("the library has no %s", name);
     return p;
 }
-int lt_get_device(int *d), lt_event_create(double **e), lt_event_destroy(double *e),
+int lt_event_create(double **e), lt_event_destroy(double *e),
     lt_event_record(double *e, void *stream), lt_event_synchronize(double *e),
     lt_event_elapsed(float *ms, const double *from, const double *to);
-int lt_get_device(int *d) { return *d = 0; }
 int lt_event_create(double **e)
 {
     *e = xcalloc(1, sizeof **e);

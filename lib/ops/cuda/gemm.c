@@ -148,11 +148,7 @@ static char *plan_file(void)
 /* what a line begins with: the library and the device it is for */
 static char *line_head(void)
 {
-    int device, major, minor;
-    cuda_check(cudaGetDevice(&device), "cudaGetDevice");
-    cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "device");
-    cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "device");
-    return xasprintf("2 cublasLt %zu sm %d%d x %d:", lt.GetVersion(), major, minor, cuda_sm_count());
+    return xasprintf("2 cublasLt %zu sm %d x %d:", lt.GetVersion(), cuda_capability(), cuda_sm_count());
 }
 static int hex(int c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 static int sound(const Key *k)
@@ -226,8 +222,9 @@ static void read_plans(void)
 /* In one write, so that processes side by side do not mix their lines. */
 static void keep_plan(const Plan *p)
 {
-    char *name = plan_file(), *head = line_head(), line[512];
+    char *name = plan_file(), line[512];
     if (!name) return;
+    char *head = line_head();
     int n = snprintf(line, sizeof line, "%s", head);
     const int *v = (const int *)(const void *)&p->key;
     for (int i = 0; i < KEY_INTS; i++) n += snprintf(line + n, sizeof line - (size_t)n, " %d", v[i]);
