@@ -230,11 +230,9 @@ $(BUILD)/emu/tests/emulator/%.cpp.o: tests/emulator/%.cpp $(BUILD)/flags
 $(BUILD)/emu/tests/emulator/%.c.o: tests/emulator/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) -Itests/emulator $(ALL_CFLAGS) $(KERNEL) -c -o $@ $<
-$(BUILD)/emu/lib/ops/ops.c.o: lib/ops/ops.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -UHAVE_CUDA -DHAVE_CUDA -c -o $@ $<
+$(BUILD)/emu/lib/ops/ops.c.o: ALL_CFLAGS += -UHAVE_CUDA -DHAVE_CUDA
 $(BUILD)/emu/lib/ops/cuda/nccl.c.o $(BUILD)/emu/lib/ops/comm.c.o: ALL_CFLAGS += -UHAVE_NCCL -DHAVE_NCCL
-$(BUILD)/emu/lib/ops/comm.c.o: lib/ops/comm.c $(BUILD)/flags
+$(BUILD)/emu/lib/ops/ops.c.o $(BUILD)/emu/lib/ops/comm.c.o: $(BUILD)/emu/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 $(LIBEMU): $(EMUOBJ)
@@ -418,7 +416,7 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(OBJ64:.o=.d) $(TWINOBJ:.o=.d) $(CTBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
+-include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(BUILD)/emu/lt.d $(OBJ64:.o=.d) $(TWINOBJ:.o=.d) $(CTBIN:=.d) $(GPUBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
 .PHONY: all check check-one check-gpu check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
