@@ -3,6 +3,7 @@
  * Those of attention are in attn.c. */
 #define HARNESS_CUDA
 #include "../ops/harness.h"
+#include "ops/cuda/fp8.h"
 
 #ifndef ON_DEVICE
 void faulty_fp8(int fault, uint8_t *q, uint8_t *t, float *scale, const void *x, int N, int C, int e5m2);
@@ -32,7 +33,10 @@ static void eight_bits(void)
         for (int i = 1; i <= VARIANTS; i++) {
             const Ops *o = tier_ops("cuda", i);
             uint8_t *t = dev(o, NULL, P * K + 2 * sizeof(float));
-            faulty_fp8(fault, NULL, t, (float *)(void *)(t + P * K), dev(o, x, 2 * M * K), M, K, 0);
+            float *scale = (float *)(void *)(t + P * K);
+            const void *dx = dev(o, x, 2 * M * K);
+            if (fault) faulty_fp8(fault, NULL, t, scale, dx, M, K, 0);
+            else cuda_fp8(NULL, t, scale, dx, M, K, 0);
             char *got = dev_get(o, t, P * K + 2 * sizeof(float));
             dev_end(o);
             if (!right) right = got;
