@@ -17,16 +17,20 @@
 typedef std::vector<std::function<void()>> Work;
 struct CUgraph_st { Work work; };
 struct CUgraphExec_st { std::shared_ptr<Work> work; };
-struct CUstream_st {                            /* another stream than the first */
-    std::deque<std::function<void()>> later;
+struct CUstream_st {
+    std::deque<std::function<void()>> later;    /* work that was put off */
     long done;
+    bool running;                               /* some of it */
     void run_until(long n)
     {
+        if (running) return;
+        running = true;
         for (; done < n; done++) {
             std::function<void()> work = later.front();
             later.pop_front();
             work();
         }
+        running = false;
     }
     long end() const { return done + (long)later.size(); }
 };
@@ -37,24 +41,11 @@ CUgraph_st *noting;                             /* what is launched goes there *
 bool lazy = getenv("CUEMU_LAZY") != NULL;
 bool no_graphs = getenv("CUEMU_NO_GRAPHS") != NULL;
 bool late = getenv("CUEMU_LATE") != NULL;
-CUstream_st first;                              /* stands for it; what it has to do is below */
-CUstream_st *other(cudaStream_t s) { return s == &first ? NULL : s; }
-bool running;                                   /* work that was put off */
-std::deque<std::function<void()>> later;
-long done, graphs, waits;
+CUstream_st first;
+CUstream_st *stream_of(cudaStream_t s) { return s ? s : &first; }
+long graphs, waits;
 std::map<const char *, size_t> pinned;          /* of the host's memory */
 
-void run_until(long n)
-{
-    if (running) return;
-    running = true;
-    for (; done < n; done++) {
-        std::function<void()> work = later.front();
-        later.pop_front();
-        work();
-    }
-    running = false;
-}
 void not_noted(const char *what)
 {
     if (noting) cuemu::fail("%s while a graph is noted down", what);
@@ -74,16 +65,16 @@ struct Report {
 } // namespace
 
 namespace cuemu {
-bool deferred() { return noting || (lazy && !running); }
+bool deferred() { return noting || (lazy && !first.running); }
 void note(std::function<void()> work)
 {
     if (noting) noting->work.push_back(work);
-    else later.push_back(work);
+    else first.later.push_back(work);
 }
 void catch_up(const char *what)
 {
     not_noted(what);
-    run_until(done + (long)later.size());
+    first.run_until(first.end());
 }
 } // namespace cuemu
 
@@ -98,7 +89,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     waits++;
     cuemu::catch_up("cudaStreamSynchronize");
-    if (other(s)) s->run_until(s->end());
+    stream_of(s)->run_until(stream_of(s)->end());
     return cudaSuccess;
 }
 
@@ -149,27 +140,25 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
 /* ---- events */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
-    *e = new CUevent_st{ NULL, 0 };
+    *e = new CUevent_st{ &first, 0 };
     return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     not_noted("cudaEventRecord");
-    *e = { other(s), other(s) ? s->end() : done + (long)later.size() };
+    *e = { stream_of(s), stream_of(s)->end() };
     return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
     const CUevent_st at = *e;
+    CUstream_st *of = stream_of(s);
     static const char *const deaf = getenv("CUEMU_DEAF");
     not_noted("cudaStreamWaitEvent");
-    if (other(s) == at.stream) return cudaSuccess;
-    if (deaf && !strcmp(deaf, other(s) ? "other" : "first")) return cudaSuccess;
-    auto wait = [at] {
-        if (at.stream) at.stream->run_until(at.after);
-        else run_until(at.after);
-    };
-    if (other(s)) s->later.push_back(wait);
+    if (of == at.stream) return cudaSuccess;
+    if (deaf && !strcmp(deaf, of == &first ? "first" : "other")) return cudaSuccess;
+    auto wait = [at] { at.stream->run_until(at.after); };
+    if (of != &first) of->later.push_back(wait);
     else if (cuemu::deferred()) cuemu::note(wait);
     else wait();
     return cudaSuccess;
@@ -177,12 +166,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     not_noted("cudaEventSynchronize");
-    if (e->stream) {
-        e->stream->run_until(e->after);
-        return cudaSuccess;
-    }
-    waits += e->after > done;
-    run_until(e->after);
+    waits += e->stream == &first && e->after > first.done;
+    e->stream->run_until(e->after);
     return cudaSuccess;
 }
 
@@ -243,7 +228,7 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
 void cuemu_other(cudaStream_t s, void (*f)(const void *), const void *arg, size_t bytes)
 {
     std::vector<char> copy((const char *)arg, (const char *)arg + bytes);
-    if (!other(s)) cuemu::fail("a collective on the first stream");
+    if (stream_of(s) == &first) cuemu::fail("a collective on the first stream");
     s->later.push_back([f, copy] { f(copy.data()); });
     if (!late) s->run_until(s->end());
 }
