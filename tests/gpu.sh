@@ -118,12 +118,19 @@ else
 fi
 
 # losses of a small model, device against CPU, both types
+small="--depth 4 --aspect-ratio 32 --steps 20 --total-batch-size $((2 * GPU_T)) -B 1"
+# apart NAME: how far that run's 20 losses are from the CPU's at most
+apart() {
+    paste "$dir/loss.cpu" "$dir/loss.$1" |
+        awk '{d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d} END {printf "%.2g", NF < 2 || NR < 20 ? 99 : m}'
+}
 agree=
 for dtype in fp32 bf16; do
     for d in cpu "$GPU_DEVICE"; do
-        train --depth 4 --aspect-ratio 32 --steps 20 --total-batch-size "$((2 * GPU_T))" -B 1 -d "$d" --dtype $dtype -o "$dir/s" | field loss >"$dir/loss.$d"
+        # shellcheck disable=SC2086
+        train $small -d "$d" --dtype $dtype -o "$dir/s" | field loss >"$dir/loss.$d"
     done
-    off=$(paste "$dir/loss.cpu" "$dir/loss.$GPU_DEVICE" | awk '{d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d} END {printf "%.2g", NR < 20 ? 99 : m}')
+    off=$(apart "$GPU_DEVICE")
     awk -v x="$off" -v may="$([ $dtype = fp32 ] && echo 1e-3 || echo 2e-2)" 'BEGIN {exit !(x <= may)}' || { failed=1; say "$dtype: not the CPU's losses"; }
     say "$dtype: 20 losses within $off of the CPU's"
     agree="$agree${agree:+, }\"$dtype\": $off"
@@ -133,8 +140,9 @@ done
 two=null
 if [ "${GPU_RANKS:-1}" -ge 2 ] || { [ "$GPU_DEVICE" != cpu ] && [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; }; then
     train() { timeout 120 mpirun -np 2 gpt-train -q -j 1 -t "$dir/a.tok" --train "$dir/a.rows" --force "$@" </dev/null; }
-    train --depth 4 --aspect-ratio 32 --steps 20 --total-batch-size "$((2 * GPU_T))" -B 1 -d "$GPU_DEVICE" --dtype bf16 -o "$dir/s" | field loss >"$dir/loss.2"
-    two=$(paste "$dir/loss.cpu" "$dir/loss.2" | awk '{d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d} END {printf "%.2g", NF < 2 || NR < 20 ? 99 : m}')
+    # shellcheck disable=SC2086
+    train $small -d "$GPU_DEVICE" --dtype bf16 -o "$dir/s" | field loss >"$dir/loss.2"
+    two=$(apart 2)
     awk -v x="$two" 'BEGIN {exit !(x <= 2e-2)}' || { failed=1; say "two ranks: not the CPU's losses"; }
     say "two ranks: 20 losses within $two of the CPU's"
 fi
