@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "cuda_runtime_api.h"
 #include "gpt/decode.h"
-#include "gpt/llama.h"
+#include "models.h"
 #include "tap.h"
 #include <math.h>
 
@@ -14,15 +14,7 @@ const Ops *cuda_ops_fp32(void), *cuda_ops_bf16(void);
 enum { T = 100, V = 101, ROWS = 2, MOST = 60 };
 
 static Config nanochat(void) { return config_depth(2, 32, 32, T, V, "SL"); }
-static Config llama(int experts)
-{
-    Config c = { .family = &llama_family, .T = T, .V = V, .Vp = V, .L = 2, .H = 4, .K = 2, .C = 64,
-                 .D = 32 };
-    c.llama = (LlamaConfig){ .F = 150, .E = experts, .top = experts ? 2 : 0,
-                             .Fe = experts ? 40 : 0, .qk_norm = 1, .tied = !experts, .norm_top = 1,
-                             .eps = 1e-6, .theta = 10000, .init = 0.02 };
-    return c;
-}
+static Config llama(int experts) { return small_llama(T, V, experts, 0); }
 /* other weights where the old ones were */
 static void set_weights(Model *m, uint32_t seed)
 {

@@ -4,9 +4,9 @@
  * the host may change as soon as a call is back, though the device has yet to copy them. */
 #include "base/err.h"
 #include "cuda_runtime_api.h"
-#include "gpt/llama.h"
 #include "gpt/micro.h"
 #include "gpt/optim.h"
+#include "models.h"
 #include "tap.h"
 #include <math.h>
 
@@ -17,12 +17,9 @@ enum { B = 2, T = 20, N = B * T, V = 101, STEPS = 2, ACCUM = 4 };
 static Config nanochat(void) { return config_depth(2, 16, 32, T, V, "SL"); }
 static Config llama(int experts, double dropout)
 {
-    Config c = { .family = &llama_family, .T = T, .V = V, .Vp = V, .L = 2, .H = 2, .K = 1, .C = 32,
-                 .D = 32 };
-    c.llama = (LlamaConfig){ .F = 50, .E = experts, .top = experts ? 2 : 0,
-                             .dropout = dropout, .attn_dropout = 2 * dropout,
-                             .Fe = experts ? 24 : 0, .qk_norm = 1, .tied = !experts, .norm_top = 1,
-                             .eps = 1e-6, .theta = 10000, .aux = 0.01, .init = 0.02 };
+    Config c = small_llama(T, V, experts, dropout);
+    c.H = 2, c.K = 1, c.C = 32;
+    c.llama.F = 50, c.llama.Fe = experts ? 24 : 0;
     return c;
 }
 typedef struct Case { const char *name; Config cfg; int docs, recompute; } Case;

@@ -4,8 +4,8 @@
  * what reads it past the back-end is a crash. */
 #include "base/err.h"
 #include "cuda_runtime_api.h"
-#include "gpt/llama.h"
 #include "gpt/optim.h"
+#include "models.h"
 #include "tap.h"
 #include <math.h>
 
@@ -14,16 +14,7 @@ int cuda_capability(void);
 enum { STEPS = 5, B = 2, T = 75, N = B * T, V = 301 };
 
 static Config nanochat(void) { return config_depth(2, 32, 32, T, V, "SL"); }
-static Config llama(int experts, double dropout)
-{
-    Config c = { .family = &llama_family, .T = T, .V = V, .Vp = V, .L = 2, .H = 4, .K = 2, .C = 64,
-                 .D = 32 };
-    c.llama = (LlamaConfig){ .F = 150, .E = experts, .top = experts ? 2 : 0,
-                             .dropout = dropout, .attn_dropout = 2 * dropout,
-                             .Fe = experts ? 40 : 0, .qk_norm = 1, .tied = !experts, .norm_top = 1,
-                             .eps = 1e-6, .theta = 10000, .aux = 0.01, .init = 0.02 };
-    return c;
-}
+static Config llama(int experts, double dropout) { return small_llama(T, V, experts, dropout); }
 
 typedef struct Run { double loss[STEPS + 1]; real *w; int64_t n; } Run;
 
