@@ -53,7 +53,8 @@ static void nan_free(NanCase *c)
 static void nan_run(const Ops *o, const NanCase *c, void **out)
 {
     const NanShape s = c->s;
-    const Drop d = { .p = 0.25, .key = 77, .at = 3 };
+    const uint64_t row = 5;
+    const Drop d = { .p = 0.25, .key = 77, .at = 3, .from = dev(o, &row, sizeof row), .by = 2 };
     Act *in[NAN_INPUTS];
     void *to[NAN_OUTPUTS];
     const int *doc = c->doc ? dev(o, c->doc, (size_t)(s.B * s.T) * sizeof *doc) : NULL;

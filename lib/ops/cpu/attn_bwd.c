@@ -86,12 +86,13 @@ INLINE Seen seen_by(const Grad *a, const Tile *x, int i)
 {
     return (Seen){ seen(a, x, i).lo, seen(a, x, last_of(i, x->rows)).hi };
 }
-/* Of the tile's i-th query: the number of its first key in the block. */
-INLINE uint64_t number_of(const Grad *a, const Tile *x, int i)
+/* What dropout counts: key j for query t of row b, head h, where n is (b T + any t) H + h. */
+INLINE uint64_t number_of(const Grad *a, int64_t n, int64_t t, int64_t j)
 {
-    const uint64_t n = (uint64_t)x->n, H = (uint64_t)a->H, T = (uint64_t)a->T, b = n / H / T;
+    const uint64_t H = (uint64_t)a->H, T = (uint64_t)a->T, b = (uint64_t)n / H / T;
     const Drop *d = a->drop;
-    return (((drop_start(d->at, d->from, d->by) + b) * H + n % H) * T + (uint64_t)(x->t + i)) * T + (uint64_t)x->j0;
+    return (((drop_start(d->at, d->from, d->by) + b) * H + (uint64_t)n % H) * T + (uint64_t)t) * T +
+           (uint64_t)j;
 }
 /* p and ds, row i and the one before, as left operands: see Bwd */
 INLINE void pair_up(Bwd *f, int i)
@@ -117,14 +118,14 @@ INLINE void grad_row(const Grad *a, const Tile *x, int i, Seen w, real *p, real 
 {
     const int64_t n = x->n + i * a->H;
     if (w.lo > 0 || w.hi < BK) blank(p, w, -INFINITY), blank(ds, w, 0);
-    if (a->drop) drop_row(ds, w, a->drop, number_of(a, x, i));
+    if (a->drop) drop_row(ds, w, a->drop, number_of(a, x->n, x->t + i, x->j0));
     const real l = (real)(LOG2E * (double)a->lse[n]), d = a->dot[n];
     UNROLL for (int j = 0; j < BK; j += VL) {
         Vec e = vexp2(*(const VecU *)(p + j) * scale - l);
         *(VecU *)(p + j) = e;
         *(VecU *)(ds + j) = e * (*(const VecU *)(ds + j) - d);
     }
-    if (a->drop) drop_row(p, w, a->drop, number_of(a, x, i));
+    if (a->drop) drop_row(p, w, a->drop, number_of(a, x->n, x->t + i, x->j0));
 }
 /* p and ds of the tile; 0 where a query does not see, or is none */
 static void grad_scores(const Grad *a, Bwd *f, const Tile *x, const real *q, const real *dy)
@@ -203,13 +204,12 @@ static int64_t last_query(const int *doc, int64_t j0, int nk, int T, int window)
 typedef struct Weight { real p, ds; } Weight;           /* of query n = (b T + t) H + h and key m */
 INLINE Weight weight_of(const Grad *a, int64_t n, int64_t m, int64_t j)
 {
-    const int64_t D = a->D, t = n / a->H % a->T, row = n / a->H / a->T * a->H + n % a->H;
+    const int64_t D = a->D;
     const double s = (double)dot_row(a->q + n * D, a->k + m * D, a->D) / sqrt(a->D);
     Weight x = { (real)exp(s - (double)a->lse[n]), dot_row(a->dy + n * D, a->v + m * D, a->D) };
     real kept = x.p;
     if (a->drop) {
-        const uint64_t first = ((a->drop->at * (uint64_t)a->H + (uint64_t)row) * (uint64_t)a->T +
-                                (uint64_t)t) * (uint64_t)a->T + (uint64_t)j;
+        const uint64_t first = number_of(a, n, n / a->H % a->T, j);
         drop_row(&kept, (Seen){ 0, 1 }, a->drop, first);
         drop_row(&x.ds, (Seen){ 0, 1 }, a->drop, first);
     }
