@@ -179,15 +179,20 @@ static size_t put_all(void *out, int width, size_t at, const uint32_t *id, size_
     return n;
 }
 
+/* A piece that is in no table, and goes to that of long ones; the ids are in *id. */
+static size_t new_ids(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
+{
+    size_t got = by_merging(e, s, n, hash, id);
+    enccache_put_long(&e->c, s, n, hash, *id, got);
+    return got;
+}
+
 /* A piece that is not in the table of short ones; the ids are in *id. */
 static size_t long_ids(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
     size_t got;
     *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
-    if (*id) return got;
-    got = by_merging(e, s, n, hash, id);
-    enccache_put_long(&e->c, s, n, hash, *id, got);
-    return got;
+    return *id ? got : new_ids(e, s, n, hash, id);
 }
 
 /* The same, put out; or made to wait, 0. */
@@ -204,7 +209,7 @@ size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int
         e->misses++;
         return 0;
     }
-    if (!id) got = long_ids(e, s, n, hash, &id);
+    if (!id) got = new_ids(e, s, n, hash, &id);
     return put_all(out, width, at, id, got);
 }
 
