@@ -1,11 +1,5 @@
 /* elem.c -- operations element by element: relu2, swiglu, add, cast. */
-#include "ops/cpu/vec.h"
-
-enum { CHUNK = 8192 };      /* a unit of work */
-
-#define EACH_CHUNK OMP(parallel for schedule(static) if(n > WAKE)) \
-    for (int64_t at = 0; at < n; at += CHUNK)
-#define EACH_VECTOR for (int64_t i = at, end = min64(at + CHUNK, n); i < end; i += VL)
+#include "ops/cpu/each.h"
 
 /* max(x, 0), but NaN stays NaN */
 INLINE Vec relu(Vec x) { return vsel(x < 0, vset(0), x); }

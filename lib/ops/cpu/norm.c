@@ -1,5 +1,5 @@
 /* norm.c -- rmsnorm, gain, mix with and without the norm of it, and rope with the head norm. */
-#include "ops/cpu/vec.h"
+#include "ops/cpu/each.h"
 
 /* sum of x[i] y[i]; partial sums of 1024 in the vector, those added in double */
 INLINE double dot(const Act *x, const Act *y, int64_t n)
@@ -49,10 +49,6 @@ void CPU(rmsnorm_bwd)(Act *dx, const Act *dy, const Act *y, const real *rstd, in
 
 /* ---- mix. Backward, a unit of work and of the partial sums is a chunk, wherever rows end; so with
  * the norm as well, each row's part of a chunk coming first. */
-
-enum { CHUNK = 8192 };
-#define EACH_CHUNK OMP(parallel for schedule(static) if(n > WAKE)) \
-    for (int64_t at = 0; at < n; at += CHUNK)
 
 /* elements [i, end) */
 INLINE void mix_some(Act *y, const Act *x, real p, const Act *z, real q, int64_t i, int64_t end)

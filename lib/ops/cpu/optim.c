@@ -1,11 +1,5 @@
 /* optim.c -- what works on a Store: adamw, sums of squares, scaling, means, and in and out of it. */
-#include "ops/cpu/vec.h"
-
-enum { CHUNK = 8192 };      /* a unit of work and of partial sums */
-
-#define EACH_CHUNK OMP(parallel for schedule(static) if(n > WAKE)) \
-    for (int64_t at = 0; at < n; at += CHUNK)
-#define EACH_VECTOR for (int64_t i = at, end = min64(at + CHUNK, n); i < end; i += VL)
+#include "ops/cpu/each.h"
 
 void TIERED(store)(Store to, const real *host, int64_t n)
 {
