@@ -88,6 +88,7 @@ Out *out_open(const char *path, int flags)
 }
 
 const char *out_name(const Out *o) { return o->name; }
+
 /* What stands now where it will end; false: nothing yet. */
 static bool stands(const Out *o, struct stat *st)
 {
