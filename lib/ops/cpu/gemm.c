@@ -328,6 +328,14 @@ static void work(Job *job, int tid)
     tile_release();
 }
 
+/* The next number of parts by which those of n become smaller: with more of the same size nothing is
+ * gained. */
+static int more(int parts, int n)
+{
+    const int64_t each = div_up(n, parts);
+    return each > 1 ? (int)div_up(n, each - 1) : n + 1;
+}
+
 /* Cells: what a cell takes is its area and the packing of its rows and columns; the least for the
  * thread that has most of them. A symmetric product's are columns from the diagonal down, the
  * longest first. */
@@ -339,8 +347,9 @@ static void plan_cells(Job *job, int nt)
               most = (int)max64(1, PIECE / max64(job->depth, 1) / TN),
               least = (int)div_up(cols, most);
     int64_t best = INT64_MAX;
-    for (int down = 1; down <= min64(nt, panels) && !(g->symmetric && down > 1); down++)
-        for (int across = least; across <= min64(cols, least + 2 * nt); across++) {
+    for (int down = 1; down <= min64(nt, panels) && !(g->symmetric && down > 1);
+         down = more(down, panels))
+        for (int across = least; across <= min64(cols, least + 2 * nt); across = more(across, cols)) {
             const int64_t m = div_up(panels, down) * TM, n = div_up(cols, across) * TN,
                           cost = div_up((int64_t)down * across, nt) * (m * n + PACKING * (m + n));
             if (cost >= best) continue;
