@@ -628,7 +628,7 @@ static void check_pair(const char *tier, int N, int C)
     for (int i = 0; i < 5; i++) free(one[i]), free(two[i]);
     free(p.rstd), free(q.rstd), free(p.dab), free(q.dab);
 }
-static void check_pairs(void)
+__attribute__((unused)) static void check_pairs(void)
 {
     for (int h = 0; h <= (sizeof(real) == sizeof(float)); h++) {
         bf16 = h;
