@@ -218,9 +218,18 @@ Lora *plan_lora(Model *m, int train)
     return l;
 }
 
-/* Besides what a model asks for: code, tables, the tokenizer, and the packed rows of a product. As
- * measured; it hardly depends on sizes. */
-#define PROGRAM_BYTES 6.6e6
+/* Besides what a model asks for: what the process holds now, before there is a model (code, libraries,
+ * tables, the tokenizer; in whole MiB, that a plan is the same each time), or where that is not known
+ * what it mostly is; and the code, stacks and records that a run adds, as measured. */
+static double program_bytes(void)
+{
+    const double run = 2.4e6, mib = 1 << 20;
+    double pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%*s %lf", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return run + (pages > 0 ? ceil(pages * (double)sysconf(_SC_PAGESIZE) / mib) * mib : 6 * mib);
+}
 
 /* what cuDNN's attention keeps, if it is used */
 static double cudnn_bytes(const Config *c, int B)
@@ -250,7 +259,7 @@ static int64_t lora_count(const Lora *l)
 /* One micro-batch and one optimizer step on a back-end that only adds up. */
 void plan_count(Plan *p)
 {
-    OpsCount n = {0};
+    OpsCount n = { .threads = opt.threads > 0 ? opt.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
     const Ops *real_ops = ops_open(opt.device, opt.dtype, opt.threads);
     Ops count = *ops_count(&n, opt.dtype);
     count.muon_tmp = real_ops->muon_tmp;
@@ -282,8 +291,7 @@ void plan_count(Plan *p)
     optim_step(o, 1, 0.9, 0);
     p->mem_acts = (double)t.bytes;
     p->flops_opt = n.flops_opt;
-    const double threads = opt.threads > 0 ? opt.threads : (double)sysconf(_SC_NPROCESSORS_ONLN);
-    p->mem_program = PROGRAM_BYTES + (double)n.scratch + threads * (double)n.packed + (double)n.stage +
+    p->mem_program = program_bytes() + (double)n.scratch + (double)n.packed + (double)n.stage +
                      (double)N * (2 * sizeof(int32_t) + sizeof(real));      /* run_batch() */
     if (!strncmp(real_ops->name, "cuda", 4))
         p->mem_program = cuda_bytes(&p->cfg, N) + cudnn_bytes(&p->cfg, p->B) +

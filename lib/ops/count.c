@@ -83,10 +83,15 @@ static void n_uncast(real *y, const Act *x, int64_t n)
     moved((double)n, REAL * (double)n);
 }
 
-/* one operand of a product, or 4 MB of it */
-static void packs(double n)
+/* What is packed of a product [m,k] [k,n]: for each thread a block of the left operand; of the right one,
+ * for all of them, what a pass over 1,536 of k needs, each at most 4 MB of it. Two bfloat16s are in a
+ * real's place. */
+static void packs(int n, int k)
 {
-    const size_t bytes = n * REAL < 4 << 20 ? (size_t)(n * REAL) : 4 << 20;
+    enum { LEFT = 384 << 10, RIGHT = 4 << 20, DEPTH = 1536 };
+    const double threads = c->threads ? c->threads : 1, depth = table.act_size == REAL ? k : k / 2.,
+                 right = (double)n * (depth < DEPTH ? depth : DEPTH) * REAL, most = threads * RIGHT;
+    const size_t bytes = (size_t)(threads * LEFT + (right < most ? right : most));
     if (bytes > c->packed) c->packed = bytes;
 }
 /* What a product of bfloat16s with many k adds up as reals: rows of n, 4 MB of them, at most m. The
@@ -104,26 +109,30 @@ static void stages(int m, int n, int k)
 static void product_by(const char *op, double *flops, int N, int C, int O, double acts,
                        double reals)
 {
-    packs((double)C * O);
     *flops += 2 * mul3(N, C, O);
     moved_by(op, acts, REAL * reals);
 }
 static void n_linear(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
     (void)y; (void)x; (void)w;
+    packs(O, C);
     stages(N, O, C);
     product(&c->flops_fwd, N, C, O, (double)N * C + (double)C * O + (beta ? 2. : 1.) * N * O, 0);
 }
 static void n_linear_dx(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
 {
     (void)dy; (void)w;
-    if (dx) stages(N, C, O);
-    if (dx) product(&c->flops_bwd, N, C, O, (1. + beta) * N * C + (double)C * O + (double)N * O, 0);
+    if (!dx) return;
+    packs(C, O);
+    stages(N, C, O);
+    product(&c->flops_bwd, N, C, O, (1. + beta) * N * C + (double)C * O + (double)N * O, 0);
 }
 static void n_linear_dw(real *dw, const Act *dy, const Act *x, int N, int C, int O)
 {
     (void)dy; (void)x;
-    if (dw) product(&c->flops_bwd, N, C, O, (double)N * C + (double)N * O, 2. * C * O);
+    if (!dw) return;
+    packs(C, N);
+    product(&c->flops_bwd, N, C, O, (double)N * C + (double)N * O, 2. * C * O);
 }
 /* ---- in eight-bit floats. Quantising is told of by itself: each tensor is read twice and written,
  * once or both ways; weights both ways, when they are first seen. */
@@ -275,10 +284,11 @@ static double pairs(double T, double p, int w)
     return before * p + before * (before + 1) / 2 + (T - before) * (seen + 1);
 }
 /* documents are on the device too: counted as one */
-/* blocks of 64 keys and as many values, as reals; up to 8 MB of rows at a time */
+/* blocks of 64 keys and as many values; rows of up to 2 M reals at a time, or pairs of bfloat16s */
 static void attn_scratch(int B, int T, int K, int D)
 {
-    double row = 2 * mul3(K, (T + 63) / 64 * 64, (D + 31) / 32 * 32) * REAL, most = 8 << 20;
+    double row = 2 * mul3(K, (T + 63) / 64 * 64, (D + 31) / 32 * 32) * (double)table.act_size,
+           most = 8 << 20;
     double n = row * B < most ? B : row < most ? floor(most / row) : 1;
     if (n * row > (double)c->scratch) c->scratch = (size_t)(n * row);
 }
@@ -371,6 +381,7 @@ static void n_experts(Act *y, const Act *x, const Act *w, const int *off, int n,
                       int O)
 {
     (void)y; (void)x; (void)w; (void)off;
+    packs(O, C);
     product(&c->flops_fwd, n, C, O, (double)n * C + mul3(E, O, C) + (double)n * O, 0);
 }
 static void n_experts_dx(Act *dx, const Act *dy, const Act *w, const int *off, int n, int E, int C,
@@ -378,13 +389,16 @@ static void n_experts_dx(Act *dx, const Act *dy, const Act *w, const int *off, i
 {
     (void)dy; (void)w; (void)off;
     if (!dx) return;
+    packs(C, O);
     product(&c->flops_bwd, n, C, O, (1. + beta) * n * C + mul3(E, O, C) + (double)n * O, 0);
 }
 static void n_experts_dw(real *dw, const Act *dy, const Act *x, const int *off, int n, int E,
                          int C, int O)
 {
     (void)dy; (void)x; (void)off;
-    if (dw) product(&c->flops_bwd, n, C, O, (double)n * C + (double)n * O, 2 * mul3(E, O, C));
+    if (!dw) return;
+    packs(C, n);
+    product(&c->flops_bwd, n, C, O, (double)n * C + (double)n * O, 2 * mul3(E, O, C));
 }
 static void n_slots_add(Act *y, const Act *x, const real *wt, const int *slot, int N, int k, int C)
 {

@@ -279,11 +279,12 @@ const Ops *ops_reference(const Ops *ops, const char *device, int threads);
  * adds up. */
 typedef struct OpsCountOf { const char *op; double flops, bytes; int64_t calls; } OpsCountOf;
 typedef struct OpsCount {
+    int threads;                                /* told to it, 0: 1 */
     double flops_fwd, flops_bwd, flops_opt; /* products, attention; multiply and add are 1 each */
     double bytes;                               /* read and written by all operations */
     size_t mem, mem_peak;                       /* allocated now, at most */
     size_t scratch;                             /* what the CPU's attention packs at once, beside that, */
-    size_t packed;                              /* and each thread of its products; */
+    size_t packed;                              /* and the threads of its products; */
     size_t stage;                               /* of deep ones the sums not rounded yet */
     size_t fp8_scratch, fp8_weights;            /* the first of linear8: at once; kept */
     int64_t calls;

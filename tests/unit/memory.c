@@ -93,6 +93,8 @@ int main(void)
     compare("--depth 3 --aspect-ratio 64 --head-dim 64 -B 4 --total-batch-size 1024");
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048");
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 --recompute");
+    compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 --dtype fp32 -j 2");
+    compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 --dtype bf16 -j 2");
     compare("--depth 8 --aspect-ratio 24 --head-dim 32 -B 2 --total-batch-size 1024");
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 --doc-mask");
     compare("--depth 5 --aspect-ratio 40 --head-dim 40 -B 8 --total-batch-size 2048 "
