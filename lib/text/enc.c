@@ -195,6 +195,15 @@ static size_t long_ids(TokEnc *e, const char *s, size_t n, uint64_t hash, const 
     return *id ? got : new_ids(e, s, n, hash, id);
 }
 
+/* Can it wait? */
+static bool few(EncModel *m, Few *f, const char *s, size_t n)
+{
+    if (ends_wide(s, n)) return few_chars(m, f, s, n);
+    if (n > FEW_SYMBOLS) return false;
+    few_bytes(f, s, n);
+    return true;
+}
+
 /* The same, put out; or made to wait, 0. */
 static __attribute__((noinline))
 size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int width)
@@ -203,8 +212,7 @@ size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int
     size_t got = 0;
     const uint32_t *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
     Miss *m = &e->miss[e->misses];
-    if (!id && n > KEY && e->plain && ends_wide(s, n) && !may_be_token(e, n, hash) &&
-        few_chars(e->m, &m->few, s, n)) {
+    if (!id && n > KEY && e->plain && !may_be_token(e, n, hash) && few(e->m, &m->few, s, n)) {
         m->lo = m->hi = 0, m->hash = hash, m->at = at, m->s = s, m->n = n;
         e->misses++;
         return 0;
