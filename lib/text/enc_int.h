@@ -16,15 +16,16 @@ bool encmodel_plain(const EncModel *m);         /* false: none of the ways can b
 const uint32_t *encmodel_ids(const EncModel *m);        /* ids of t; NULL: they are the same */
 
 /* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by
- * a bijection; its low bits are the tag, which chooses a bucket, and with the bucket's pilot and
- * the high bits the one slot where the pair can be. A slot holds the tag and the id: tag and slot
+ * a bijection. Its low bits choose a bucket, and the high ones, with the bucket's pilot, the one slot
+ * where the pair can be. A slot holds the bits below the high ones, the tag, and the id: tag and slot
  * together tell the pair, so that nothing else need be compared. */
 typedef struct PairTable {
     const Tok *t;
     const uint32_t (*pair)[2];
-    uint32_t *slot;             /* tag << id_bits | id + 1, or 0; NULL: no table, ask t */
+    uint32_t *slot;             /* tag << bits | id + 1, or 0; NULL: no table, ask t */
     uint16_t *pilot;            /* of a bucket */
-    int bits, bucket_bits, id_bits;     /* of a slot's number, ... */
+    uint32_t mul, last;         /* of the bijection; the last bucket */
+    int bits;                   /* of a slot's number */
     uint64_t *wide;             /* for more ids, in place of slot and pilot: open addressing, pair
                                  * << 24 | id + 1, a pair being two ids of 20 bits; or NULL */
 } PairTable;
@@ -32,26 +33,22 @@ void pairs_make(PairTable *m, const Tok *t);    /* t is plain */
 void pairs_free(PairTable *m);
 const PairTable *encmodel_pairs(const EncModel *m);
 
-static inline uint32_t pair_mix(uint32_t a, uint32_t b)
+static inline uint32_t pair_mix(const PairTable *m, uint32_t a, uint32_t b)
 {
-    uint32_t x = (a << 16 | b) * 0x9e3779b1u;
-    x = (x ^ x >> 15) * 0x85ebca77u;
-    return x ^ x >> 16;
+    uint32_t x = (a << 16 | b) * m->mul;
+    return x ^ x >> 15;
 }
 
 static inline uint32_t pair_slot(const PairTable *m, uint32_t x)
 {
-    uint32_t tag = x << m->id_bits >> m->id_bits;
-    uint32_t pilot = m->pilot[x & ((1u << m->bucket_bits) - 1)];
-    uint32_t high = x >> (32 - m->id_bits) << (m->bits - m->id_bits);
-    return (high ^ pilot * (2 * (tag >> m->bucket_bits) + 1)) & ((1u << m->bits) - 1);
+    return x >> (32 - m->bits) ^ m->pilot[x & m->last];
 }
 
 /* The merge of two tokens, or NO_ID; only if there is a table. */
 static inline uint32_t pair_quick(const PairTable *m, uint32_t a, uint32_t b)
 {
-    uint32_t x = pair_mix(a, b), y = m->slot[pair_slot(m, x)], low = (1u << m->id_bits) - 1;
-    return ((y ^ x << m->id_bits) <= low ? y & low : 0) - 1;
+    uint32_t x = pair_mix(m, a, b), y = m->slot[pair_slot(m, x)] ^ x << m->bits;
+    return (y < 1u << m->bits ? y : 0) - 1;
 }
 
 static inline uint64_t *pair_wide_slot(const PairTable *m, uint64_t pair)
