@@ -236,33 +236,29 @@ AVX2 static size_t merge_16(const PairTable *table, Symbols *w, const uint16_t *
 /* A piece among others. Its keys are in memory, written one by one and read by eights: no loss, as
  * the others' steps come in between. */
 typedef struct Turn {
-    uint16_t key[8 + FEW_SYMBOLS];              /* [7]: of what is before the first symbol */
+    uint16_t key[16 + FEW_SYMBOLS];             /* [15]: of what is before the first symbol */
     uint64_t alive;
     uint32_t *id;
     size_t n;
-} __attribute__((aligned(16))) Turn;
-
-AVX2 static inline uint32_t lower16(uint32_t x, uint32_t y) /* place << 16 | key; x if equal */
-{
-    return (y & 0xffff) < (x & 0xffff) ? y : x;
-}
+} __attribute__((aligned(32))) Turn;
 
 /* The lowest merge; false if there is none. */
 AVX2 static inline __attribute__((always_inline)) bool step(const PairTable *m, Turn *w)
 {
-    const __m128i *v = (const __m128i *)w->key + 1;
-    uint32_t x = lower16(minpos(v[0]), minpos(v[1]) + (8 << 16));
-    if (w->n > 16) x = lower16(x, lower16(minpos(v[2]) + (16 << 16), minpos(v[3]) + (24 << 16)));
-    uint32_t id = x & 0xffff;
+    const __m256i *v = (const __m256i *)(w->key + 16), x = v[0], y = v[1], z = _mm256_min_epu16(x, y);
+    const uint32_t id = minpos(_mm_min_epu16(_mm256_castsi256_si128(z), _mm256_extracti128_si256(z, 1))) & NONE;
     if (id == NONE) return false;
-    size_t at = (x >> 16) + 1, gone = next_of(w->alive, at);
-    size_t after = next_of(w->alive, gone), before = prev_of(w->alive, at);
+    const __m256i least = _mm256_set1_epi16((short)id);
+    const uint64_t where = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi16(x, least)) |
+                           (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi16(y, least)) << 32;
+    const size_t at = (size_t)__builtin_ctzll(where) / 2 + 1, gone = next_of(w->alive, at),
+                 after = next_of(w->alive, gone), before = prev_of(w->alive, at);
     w->alive ^= 1ull << gone;
     uint32_t right = pair_quick(m, id, w->id[after]), left = pair_quick(m, w->id[before], id);
     w->id[at] = id;
-    w->key[7 + gone] = NONE;
-    w->key[7 + at] = (uint16_t)right;
-    w->key[7 + before] = (uint16_t)left;
+    w->key[15 + gone] = NONE;
+    w->key[15 + at] = (uint16_t)right;
+    w->key[15 + before] = (uint16_t)left;
     return true;
 }
 
@@ -273,7 +269,7 @@ AVX2 static void merge_few(const EncModel *model, Few *const *piece, size_t coun
     for (size_t k = 0; k < count; k++) {
         Few *p = piece[k];
         memset(w[k].key, 0xff, sizeof w[k].key);
-        first_keys(model, p->id, p->n, p->bytes, w[k].key + 8);
+        first_keys(model, p->id, p->n, p->bytes, w[k].key + 16);
         w[k].alive = (4ull << p->n) - 1, w[k].id = p->id, w[k].n = p->n;
     }
     for (unsigned going = (1u << count) - 1; going; )
