@@ -141,16 +141,17 @@ static bool can_walk(TokEnc *e, size_t n)
     return e->long_bytes >= FEW_LONG && walk_can(e->m);
 }
 
-static inline bool may_be_token(const TokEnc *e, size_t n, uint64_t hash)
+/* The token that it is, or -1. hash is that of enccache_token(). */
+static inline int whole(const TokEnc *e, const char *s, size_t n, uint64_t hash)
 {
-    return n <= e->longest && enccache_token(&e->c, hash);
+    return n <= e->longest && enccache_token(&e->c, hash) ? tok_find(e->t, s, n) : -1;
 }
 
-/* Encode it from nothing; the ids are in *id. hash is that of enccache_token(). */
+/* Encode it from nothing; the ids are in *id. */
 static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
     if (e->plain) {
-        int whole = may_be_token(e, n, hash) ? tok_find(e->t, s, n) : -1;
+        const int token = whole(e, s, n, hash);
         size_t got = 0;
         if (n > e->ntmp) {
             e->ntmp = grown(e->ntmp, 0, n);
@@ -158,7 +159,7 @@ static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, cons
             e->tmp = xreallocarray(NULL, e->ntmp, sizeof *e->tmp);
         }
         *id = e->tmp;
-        if (whole >= 0) return e->tmp[0] = (uint32_t)whole, 1;
+        if (token >= 0) return e->tmp[0] = (uint32_t)token, 1;
         if (ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
         else if (n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
         if (!got && can_walk(e, n)) got = enc_walk(e->m, &e->walk, s, n, e->tmp);
@@ -195,10 +196,11 @@ static size_t long_ids(TokEnc *e, const char *s, size_t n, uint64_t hash, const 
     return *id ? got : new_ids(e, s, n, hash, id);
 }
 
-/* Can it wait? */
-static bool few(EncModel *m, Few *f, const char *s, size_t n)
+/* Can it wait, being no token? */
+static bool few(const TokEnc *e, Few *f, const char *s, size_t n, uint64_t hash)
 {
-    if (ends_wide(s, n)) return few_chars(m, f, s, n);
+    if (!e->plain || whole(e, s, n, hash) >= 0) return false;
+    if (ends_wide(s, n)) return few_chars(e->m, f, s, n);
     if (n > FEW_SYMBOLS) return false;
     few_bytes(f, s, n);
     return true;
@@ -212,7 +214,7 @@ size_t encode_long(TokEnc *e, const char *s, size_t n, void *out, size_t at, int
     size_t got = 0;
     const uint32_t *id = n <= LONG ? enccache_long(&e->c, s, n, hash, &got) : NULL;
     Miss *m = &e->miss[e->misses];
-    if (!id && n > KEY && e->plain && !may_be_token(e, n, hash) && few(e->m, &m->few, s, n)) {
+    if (!id && n > KEY && few(e, &m->few, s, n, hash)) {
         m->lo = m->hi = 0, m->hash = hash, m->at = at, m->s = s, m->n = n;
         e->misses++;
         return 0;
@@ -230,8 +232,7 @@ static bool in_turn(TokEnc *e, Miss *m)
     m->few.n = x ? entry_ids(&e->c, x, m->few.id) : 0;
     if (m->few.n) return false;
     m->hash = key_hash(m->lo, m->hi);
-    if (!x && e->plain && !ends_wide(m->s, m->n) && !enccache_token(&e->c, m->hash))
-        return few_bytes(&m->few, m->s, m->n), true;
+    if (!x && few(e, &m->few, m->s, m->n, m->hash)) return true;
     m->few.n = x ? long_ids(e, m->s, m->n, xxh3(m->s, m->n), &id)
                  : by_merging(e, m->s, m->n, m->hash, &id);
     assert(m->few.n <= m->n);

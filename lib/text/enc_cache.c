@@ -94,7 +94,7 @@ static void seed(EncCache *c, const Tok *t)
         } else {
             hash = xxh3(s, n);
         }
-        c->token[hash >> (64 - TOKEN_BITS) >> 6] |= (uint64_t)1 << (hash >> (64 - TOKEN_BITS) & 63);
+        *enccache_bits(c, hash) |= token_bits(hash);
     }
 }
 
@@ -104,7 +104,7 @@ void enccache_make(EncCache *c, const Tok *t, int bits)
     c->shift = 64 - (bits - 1);
     c->bits = bits;
     c->tab = huge_alloc(sizeof *c->tab << bits);
-    c->token = xcalloc(1 << TOKEN_BITS >> 6, sizeof *c->token);
+    c->token = xcalloc(1 << TOKEN_BITS, sizeof *c->token);
     c->lng = huge_alloc(LONG_BYTES);
     c->room = (char *)(c->lng + ((size_t)1 << LONG_BITS));
     c->seen = xcalloc(1 << SEEN_BITS, sizeof *c->seen);

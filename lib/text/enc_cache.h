@@ -29,7 +29,7 @@ typedef struct Long { uint32_t hash, at, bytes, n; } Long;      /* n is 0: empty
 typedef struct EncCache {
     Entry *tab;                 /* lines of two */
     int bits, width, shift;     /* log2(entries); of ids in tab: 2 or 4 bytes; 64 - log2(lines) */
-    uint64_t *token;            /* bits by hash: what has none is no token */
+    uint64_t *token;            /* bits by hash: what lacks one is no token */
     Long *lng; size_t nlong;
     uint16_t *seen;             /* by hash, the rest of the last one that was here */
     char *room; size_t roomy;   /* of lng: the bytes, and then the ids, from a multiple of 4 on */
@@ -78,16 +78,21 @@ const uint32_t *enccache_long(const EncCache *c, const char *s, size_t bytes, ui
                               size_t *n);
 void enccache_put_long(EncCache *c, const char *s, size_t bytes, uint64_t hash, const uint32_t *id,
                     size_t n);
-/* false: s is no token. hash: key_hash() of up to KEY bytes, else xxh3. */
-enum { TOKEN_BITS = 19 };
-static inline const uint64_t *enccache_bits(const EncCache *c, uint64_t hash)
+/* false: s is no token. hash: key_hash() of up to KEY bytes, else xxh3. A token has two bits in a word of
+ * 2^TOKEN_BITS. */
+enum { TOKEN_BITS = 13 };
+static inline uint64_t *enccache_bits(const EncCache *c, uint64_t hash)
 {
-    return &c->token[hash >> (64 - TOKEN_BITS) >> 6];
+    return &c->token[hash >> (64 - TOKEN_BITS)];
 }
-
+static inline uint64_t token_bits(uint64_t hash)
+{
+    hash <<= TOKEN_BITS;
+    return (uint64_t)1 << (hash >> 58) | (uint64_t)1 << (hash << 6 >> 58);
+}
 static inline bool enccache_token(const EncCache *c, uint64_t hash)
 {
-    return *enccache_bits(c, hash) >> (hash >> (64 - TOKEN_BITS) & 63) & 1;
+    return (~*enccache_bits(c, hash) & token_bits(hash)) == 0;
 }
 
 #endif

@@ -88,7 +88,11 @@ typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symb
  * few_bytes() takes up to FEW_SYMBOLS bytes; few_chars() is false if it would begin with more symbols,
  * or has no tables. */
 enum { FEW = 8, FEW_SYMBOLS = 32 };
-typedef struct Few { uint32_t id[FEW_SYMBOLS + 5]; size_t n; bool bytes; } Few;
+typedef struct Few {
+    uint32_t id[FEW_SYMBOLS + 5]; size_t n;
+    bool bytes;                                 /* the symbols are not in id yet, but these: */
+    unsigned char s[FEW_SYMBOLS + 1];           /* zeros after n */
+} Few;
 void few_bytes(Few *f, const char *s, size_t n);
 bool few_chars(EncModel *m, Few *f, const char *s, size_t n);
 void enc_scan_few(const EncModel *m, Few *const *piece, size_t count);          /* count <= FEW */

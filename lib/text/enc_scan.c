@@ -36,6 +36,9 @@ static bool has_avx2(void)
 #endif
 }
 
+/* Two that follow each other in memory, as a number of 16 bits; little-endian, as simd is. */
+static inline uint32_t two_bytes(uint32_t a, uint32_t b) { return a | b << 8; }
+
 static uint16_t *bytes_new(const PairTable *m)
 {
     const uint32_t (*pair)[2];
@@ -44,7 +47,7 @@ static uint16_t *bytes_new(const PairTable *m)
     memset(bytes, 0xff, 65536 * sizeof *bytes);
     for (size_t k = 0; k < merges; k++)
         if (pair[k][0] < 256 && pair[k][1] < 256)
-            bytes[pair[k][0] << 8 | pair[k][1]] = (uint16_t)(256 + k);
+            bytes[two_bytes(pair[k][0], pair[k][1])] = (uint16_t)(256 + k);
     return bytes;
 }
 
@@ -191,7 +194,7 @@ AVX2 static inline void first_keys(const EncModel *m, const uint32_t *id, size_t
     const PairTable pairs = m->pairs;
     const uint16_t *two = m->bytes;
     for (size_t i = 1; i < n; i++)
-        first[i - 1] = bytes ? two[id[i] << 8 | id[i + 1]]
+        first[i - 1] = bytes ? two[two_bytes(id[i], id[i + 1])]
                              : (uint16_t)pair_quick(&pairs, id[i], id[i + 1]);
 }
 
@@ -201,6 +204,7 @@ AVX2 static inline uint32_t minpos(__m128i v)           /* place << 16 | the lea
 }
 
 static const uint16_t lane[48] __attribute__((aligned(32))) = { [16] = NONE };
+static const uint16_t none_from[64] = { [FEW_SYMBOLS ... 63] = NONE };
 
 /* v with x at place i of 16. */
 AVX2 static inline __m256i with16(__m256i v, size_t i, uint32_t x)
@@ -262,16 +266,43 @@ AVX2 static inline __attribute__((always_inline)) bool step(const PairTable *m, 
     return true;
 }
 
+/* The n bytes in s as symbols, and their keys: as many as there can be, for loops that end at n would be
+ * mispredicted. */
+AVX2 static inline __attribute__((always_inline))
+void begin_bytes(const uint16_t *two, Few *p, uint16_t *key, const int half)
+{
+    for (int i = 16 * half; i < 16 * half + 16; i++) {
+        uint16_t pair;
+        memcpy(&pair, p->s + i, 2);
+        key[i] = two[pair];
+    }
+    for (int i = 16 * half; i < 16 * half + 16; i += 8) {
+        __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p->s + i)));
+        _mm256_storeu_si256((__m256i *)(p->id + 1 + i), x);
+    }
+    __m256i *v = (__m256i *)key + half;
+    *v = _mm256_or_si256(*v, _mm256_loadu_si256((const __m256i *)(none_from + FEW_SYMBOLS + 1 + 16 * half - p->n)));
+}
+
+AVX2 static inline void begin(const EncModel *model, Few *p, Turn *w)
+{
+    w->n = p->n, w->id = p->id, w->alive = (4ull << p->n) - 1;
+    if (!p->bytes) {
+        memset(w->key, 0xff, sizeof w->key);
+        first_keys(model, p->id, p->n, false, w->key + 16);
+        return;
+    }
+    begin_bytes(model->bytes, p, w->key + 16, 0);
+    if (p->n > 16) begin_bytes(model->bytes, p, w->key + 16, 1);
+    else memset(w->key + 32, 0xff, 32);
+    p->id[0] = p->id[p->n + 1] = NO_ID;
+}
+
 AVX2 static void merge_few(const EncModel *model, Few *const *piece, size_t count)
 {
     const PairTable m = model->pairs;
     Turn w[FEW];
-    for (size_t k = 0; k < count; k++) {
-        Few *p = piece[k];
-        memset(w[k].key, 0xff, sizeof w[k].key);
-        first_keys(model, p->id, p->n, p->bytes, w[k].key + 16);
-        w[k].alive = (4ull << p->n) - 1, w[k].id = p->id, w[k].n = p->n;
-    }
+    for (size_t k = 0; k < count; k++) begin(model, piece[k], &w[k]);
     for (unsigned going = (1u << count) - 1; going; )
         for (unsigned g = going; g; g &= g - 1) {
             unsigned k = (unsigned)__builtin_ctz(g);
@@ -473,8 +504,8 @@ size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out)
 void few_bytes(Few *f, const char *s, size_t n)
 {
     f->n = n, f->bytes = true;
-    f->id[0] = f->id[n + 1] = NO_ID;
-    for (size_t i = 0; i < n; i++) f->id[i + 1] = (unsigned char)s[i];
+    memset(f->s, 0, sizeof f->s);
+    memcpy(f->s, s, n);
 }
 
 bool few_chars(EncModel *m, Few *f, const char *s, size_t n)
@@ -493,9 +524,11 @@ void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
     }
 #endif
     for (size_t k = 0; k < count; k++) {
+        Few *p = piece[k];
         Symbols w;
-        memcpy(w.id, piece[k]->id, (piece[k]->n + 2) * sizeof *w.id);
-        w.n = piece[k]->n, w.bytes = piece[k]->bytes;
-        piece[k]->n = merge(m, &w, piece[k]->id);
+        memcpy(w.id, p->id, (p->n + 2) * sizeof *w.id);
+        w.n = p->n, w.bytes = p->bytes;
+        if (p->bytes) p->n = enc_scan(m, (const char *)p->s, p->n, p->id);
+        else p->n = merge(m, &w, p->id);
     }
 }
