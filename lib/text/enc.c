@@ -5,12 +5,17 @@
  * tok_piece(). Short ones wait until there are several, so that they are merged together: mostly that
  * is waiting for memory. What comes after them is put out meanwhile, and moved. */
 #include "text/enc.h"
+#include "base/cpu.h"
 #include "text/enc_cache.h"
 #include "text/nfc.h"
 #include "text/split.h"
 #include "text/utf8.h"
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 #define XXH_INLINE_ALL          /* of short pieces, many times */
 #include <xxhash.h>
 
@@ -21,6 +26,9 @@ typedef struct Ahead { uint64_t lo, hi; const Entry *home; } Ahead;     /* a pie
  * out[at]. */
 typedef struct Miss { uint64_t lo, hi, hash; const char *s; size_t n, at; Few few; } Miss;
 _Static_assert((int)KEY <= (int)FEW_SYMBOLS, "short pieces can be merged together");
+
+typedef size_t Pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
+                      void *out, size_t at);
 
 struct TokEnc {
     EncModel *m;
@@ -37,6 +45,7 @@ struct TokEnc {
     Ids ids;                    /* of tok_piece() */
     Buf fixed;                  /* a repaired text */
     Buf normal;                 /* a text in form NFC */
+    Pieces *const *pieces;      /* [3]: see pieces_of() */
 };
 
 /* ---- growing outputs ---------------------------------------------------------------- */
@@ -277,17 +286,18 @@ size_t put_misses(TokEnc *e, void *out, size_t at, int width)
     return at;
 }
 
-static inline void add_miss(TokEnc *e, const char *s, size_t n, const Ahead *a, size_t at)
+static inline void add_miss(TokEnc *e, const char *s, size_t n, uint64_t lo, uint64_t hi,
+                            const Entry *home, size_t at)
 {
     Miss *m = &e->miss[e->misses++];
-    m->lo = a->lo, m->hi = a->hi, m->at = at, m->s = s, m->n = n;
-    __builtin_prefetch(enccache_beside(&e->c, a->home));
-    __builtin_prefetch(enccache_bits(&e->c, key_hash(a->lo, a->hi)));
+    m->lo = lo, m->hi = hi, m->at = at, m->s = s, m->n = n;
+    __builtin_prefetch(enccache_beside(&e->c, home));
+    __builtin_prefetch(enccache_bits(&e->c, key_hash(lo, hi)));
 }
 
 /* ---- a text ---------------------------------------------------------------------------- */
 
-static const uint64_t low_mask[16][2] = {
+static const uint64_t low_mask[16][2] __attribute__((aligned(16))) = {
 #define FF(n) (n >= 8 ? ~0ull : (1ull << (8 * (n) & 63)) - 1)
 #define ROW(n) { FF(n), (n > 8 ? FF((n > 8 ? n - 8 : 0)) : 0) }
     ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7),
@@ -338,6 +348,32 @@ void look_ahead_near(const TokEnc *e, Ahead *a, const char *s, size_t from, cons
     look_ahead(e, a, s, from, end, count, true);
 }
 
+/* n ids of 8 (4, if cw is 4) that were stored together go to out[at], as many whole registers as hold all. */
+static inline __attribute__((always_inline))
+void put_ids(const void *ids, void *out, size_t at, const int cw, const int ow)
+{
+    if (cw == 2 && ow == 2) {
+        memcpy((uint16_t *)out + at, ids, 16);
+    } else if (cw == 2) {
+        Half8 h;
+        memcpy(&h, ids, 16);
+        Word8 w = __builtin_convertvector(h, Word8);
+        memcpy((uint32_t *)out + at, &w, 32);
+    } else if (ow == 4) {
+        memcpy((uint32_t *)out + at, ids, 16);
+    }
+}
+
+/* A piece that is not in its line, or in the second table. Returns how many ids are in out. */
+static inline __attribute__((always_inline))
+size_t encode_other(TokEnc *e, const char *s, size_t n, bool known, uint64_t lo, uint64_t hi,
+                    const Entry *home, void *out, size_t at, int ow)
+{
+    if (!known) add_miss(e, s, n, lo, hi, home, at);
+    else at += encode_long(e, s, n, out, at, ow);
+    return e->misses == FEW ? put_misses(e, out, at, ow) : at;
+}
+
 /* Pieces s + (k ? end[k - 1] : 0) .. s + end[k]; out has room for 8 ids more than they become.
  * Returns how many ids are in out. 16 bytes may be read from s + safe and before. cw is the width
  * of ids in the table, ow that in out. */
@@ -358,22 +394,12 @@ size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *e
             x = first ? y : x;
             size_t got = cw == 2 ? x->w2.n : x->w4.n;
             if (__builtin_expect((first && second) || !got, 0)) {
-                size_t start = k ? end[k - 1] : from, n = end[k] - start;
-                if (first && second) add_miss(e, s + start, n, a, at);
-                else at += encode_long(e, s + start, n, out, at, ow);
-                if (e->misses == FEW) at = put_misses(e, out, at, ow);
+                size_t start = k ? end[k - 1] : from;
+                at = encode_other(e, s + start, end[k] - start, !(first && second), a->lo, a->hi,
+                                  a->home, out, at, ow);
                 continue;
             }
-            if (cw == 2 && ow == 2) {
-                memcpy((uint16_t *)out + at, &x->w2, 16);
-            } else if (cw == 2) {
-                Half8 h;
-                memcpy(&h, &x->w2, 16);
-                Word8 w = __builtin_convertvector(h, Word8);
-                memcpy((uint32_t *)out + at, &w, 32);
-            } else if (ow == 4) {
-                memcpy((uint32_t *)out + at, &x->w4, 16);
-            }
+            put_ids(cw == 2 ? (const void *)&x->w2 : &x->w4, out, at, cw, ow);
             at += got;
         }
         from = end[some - 1];
@@ -381,15 +407,91 @@ size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *e
     return at;
 }
 
-#define PIECES(cw, ow)                                                                          \
-    static size_t pieces_##cw##_##ow(TokEnc *e, const char *s, ptrdiff_t safe,                   \
-                                     const uint32_t *end, size_t count, void *out, size_t at)    \
+#define PIECES(tier, cw, ow)                                                                     \
+    TARGET_##tier static size_t pieces##tier##_##cw##_##ow(TokEnc *e, const char *s, ptrdiff_t safe, \
+                        const uint32_t *end, size_t count, void *out, size_t at)                 \
     {                                                                                            \
-        return encode_pieces(e, s, safe, end, count, out, at, cw, ow);                           \
+        return encode_pieces##tier(e, s, safe, end, count, out, at, cw, ow);                     \
     }
-PIECES(2, 2)
-PIECES(2, 4)
-PIECES(4, 4)
+#define TARGET_
+PIECES(, 2, 2)
+PIECES(, 2, 4)
+PIECES(, 4, 4)
+
+#ifdef __x86_64__
+/* The same, a key and a line being a register each. */
+#define TARGET_512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2")))
+
+static const uint64_t length[16][2] __attribute__((aligned(16))) = {
+#define LENGTH(n) { 0, (uint64_t)(n) << 56 }
+    LENGTH(0), LENGTH(1), LENGTH(2), LENGTH(3), LENGTH(4), LENGTH(5), LENGTH(6), LENGTH(7),
+    LENGTH(8), LENGTH(9), LENGTH(10), LENGTH(11), LENGTH(12), LENGTH(13), LENGTH(14), LENGTH(15)
+};
+
+TARGET_512 static inline __attribute__((always_inline))
+size_t encode_pieces512(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
+                        void *out, size_t at, const int cw, const int ow)
+{
+    enum { N = offsetof(Entry, w2.n), W4N = offsetof(Entry, w4.n), IDS = offsetof(Entry, w2) };
+    __m128i key[AHEAD];
+    const char *home[AHEAD];
+    const char *const tab = (const char *)e->c.tab;
+    const int shift = e->c.shift;
+    const __m128i by = _mm_set_epi64x((int64_t)KEY_HI, (int64_t)KEY_LO);
+    for (size_t from = 0, k = 0, some; count; count -= some, end += some) {
+        some = count < AHEAD ? count : AHEAD;
+        const bool near = (ptrdiff_t)end[some - 1] > safe;
+        for (size_t begin = from, next; k < some; begin = next, k++) {
+            const char *p = s + begin;
+            const size_t n = (next = end[k]) - begin;
+            if (__builtin_expect(n > KEY, 0)) {
+                key[k] = _mm_setzero_si128(), home[k] = (const char *)no_key;
+                continue;
+            }
+            const __m128i bytes = near ? _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p)
+                                       : _mm_loadu_si128((const __m128i *)p);
+            const __m128i x = _mm_or_si128(_mm_and_si128(bytes, *(const __m128i *)low_mask[n]),
+                                           *(const __m128i *)length[n]);
+            const __m128i hash = _mm_mullo_epi64(x, by);
+            const uint64_t h = (uint64_t)_mm_cvtsi128_si64(_mm_xor_si128(hash, _mm_unpackhi_epi64(hash, hash)));
+            key[k] = x;
+            home[k] = tab + (h >> shift) * 2 * sizeof(Entry);
+            __builtin_prefetch(home[k]);
+        }
+        for (k = 0; k < some; k++) {
+            /* bits 2 and 6: the first entry is it, the second */
+            const unsigned is = 0x11u + _mm512_mask_cmpeq_epi64_mask(0x33, _mm512_broadcast_i64x2(key[k]),
+                                                                  _mm512_load_si512(home[k]));
+            const char *x = home[k] + (~is & 4) * (sizeof(Entry) / 4);
+            const size_t got = cw == 2 ? *(const uint16_t *)(x + N) : *(const uint32_t *)(x + W4N);
+            if (__builtin_expect(!(is & 0x44) || !got, 0)) {
+                const size_t start = k ? end[k - 1] : from;
+                at = encode_other(e, s + start, end[k] - start, is & 0x44, (uint64_t)_mm_cvtsi128_si64(key[k]),
+                                  (uint64_t)_mm_extract_epi64(key[k], 1), (const Entry *)home[k], out, at, ow);
+                continue;
+            }
+            put_ids(x + IDS, out, at, cw, ow);
+            at += got;
+        }
+        from = end[some - 1], k = 0;
+    }
+    return at;
+}
+PIECES(512, 2, 2)
+PIECES(512, 2, 4)
+PIECES(512, 4, 4)
+#endif
+
+/* By the widths of ids in the table and out: 2 and 2, 2 and 4, 4 and 4. */
+static Pieces *const *pieces_of(void)
+{
+#ifdef __x86_64__
+    static Pieces *const wide[] = { pieces512_2_2, pieces512_2_4, pieces512_4_4 };
+    if (cpu_allows("avx512")) return wide;
+#endif
+    static Pieces *const any[] = { pieces_2_2, pieces_2_4, pieces_4_4 };
+    return any;
+}
 
 /* split_ends() for any kind of pattern. */
 static size_t ends_of(const TokEnc *e, const char *s, size_t n, size_t from, uint32_t *ends)
@@ -407,7 +509,7 @@ static size_t ends_of(const TokEnc *e, const char *s, size_t n, size_t from, uin
 void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
 {
     uint32_t ends[ENDS];
-    if (!e->c.tab) enccache_make(&e->c, e->t, e->bits);
+    if (!e->c.tab) enccache_make(&e->c, e->t, e->bits), e->pieces = pieces_of();
     if (tok_nfc(e->t)) s = nfc(&e->normal, s, n, &n);
     reserve(out, size_add(n, 8));
     for (size_t i = 0; i < n; ) {
@@ -420,8 +522,7 @@ void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
             i = end;
             continue;
         }
-        out->n = (e->c.width == 4 ? pieces_4_4 : out->width == 2 ? pieces_2_2 : pieces_2_4)
-                     (e, s + i, safe, ends, count, out->id, out->n);
+        out->n = e->pieces[e->c.width == 4 ? 2 : out->width == 4](e, s + i, safe, ends, count, out->id, out->n);
         i += ends[count - 1];
     }
     out->n = put_misses(e, out->id, out->n, out->width);

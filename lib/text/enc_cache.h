@@ -38,9 +38,11 @@ typedef struct EncCache {
 void enccache_make(EncCache *c, const Tok *t, int bits);      /* 2^bits entries */
 void enccache_free(EncCache *c);
 
+#define KEY_LO 0x9e3779b97f4a7c15u
+#define KEY_HI 0xd6e8feb86659fd93u
 static inline uint64_t key_hash(uint64_t lo, uint64_t hi)
 {
-    return lo * 0x9e3779b97f4a7c15u ^ hi * 0xd6e8feb86659fd93u;
+    return lo * KEY_LO ^ hi * KEY_HI;
 }
 
 static inline void key_of(const char *s, size_t n, uint64_t *lo, uint64_t *hi)
