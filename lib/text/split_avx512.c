@@ -41,6 +41,19 @@ TIER_ATTR static inline uint64_t letter_leads(const char *s)
     return range(v, 0xe5, 5) | range(v, 0xeb, 2);
 }
 
+/* Sixteen bits at a time: no loop whose end is to be guessed. */
+#define PUT_BITS
+TIER_ATTR static inline void put_bits(uint32_t *e, uint32_t from, uint64_t m)
+{
+    const __m512i number = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    for (unsigned k = 0; k < 64; k += 16, m >>= 16) {
+        const __mmask16 bits = (__mmask16)m;
+        const __m512i at = _mm512_add_epi32(number, _mm512_set1_epi32((int)(from + k)));
+        _mm512_storeu_si512(e, _mm512_maskz_compress_epi32(bits, at));
+        e += _mm_popcnt_u32(bits);
+    }
+}
+
 #include "text/split_tier.h"
 #else
 typedef int no_avx512;      /* a file must hold something */

@@ -5,6 +5,8 @@
  *   uint64_t continuations(const char *s)    which of the 64 bytes at s are 80..BF
  *   uint64_t letter_leads(const char *s)     which are E5..E9, EB or EC: U+5000..9FFF and
  *                                            U+B000..CFFF, all of them letters
+ *   void put_bits(uint32_t *e, uint32_t from, uint64_t m)    from + the number of each bit of m, which is
+ *                                            not 0, to e; 64 may be written. PUT_BITS says that it does
  *   TIER_NAME                                the function to make: as split_ends()
  *
  * The end of a piece depends only on the text from its beginning on. So each window of 64 bytes is
@@ -122,6 +124,18 @@ TIER_ATTR static inline uint64_t begins(const char *s, unsigned n, Block *b)
     return begin & seen & LOW(limit + 1) & ~(uint64_t)1;
 }
 
+#ifndef PUT_BITS
+TIER_ATTR static inline void put_bits(uint32_t *e, uint32_t from, uint64_t m)
+{
+    for (; m; e += 4) {                         /* up to 3 too many */
+        e[0] = from + FIRST(m), m &= m - 1;
+        e[1] = from + FIRST(m), m &= m - 1;
+        e[2] = from + FIRST(m), m &= m - 1;
+        e[3] = from + FIRST(m), m &= m - 1;
+    }
+}
+#endif
+
 TIER_ATTR size_t TIER_NAME(const char *s, size_t n, size_t i, uint32_t *ends, size_t max)
 {
     size_t count = 0, at = i;
@@ -140,16 +154,9 @@ TIER_ATTR size_t TIER_NAME(const char *s, size_t n, size_t i, uint32_t *ends, si
         classify(w, &b);
         uint64_t begin = begins(w, len, &b);        /* of pieces, after the one at `at` */
         if (begin) {
-            uint32_t from = (uint32_t)(at - i), *e = ends + count;
-            unsigned k = (unsigned)__builtin_popcountll(begin);
-            count += k;
+            put_bits(ends + count, (uint32_t)(at - i), begin);
+            count += (unsigned)__builtin_popcountll(begin);
             at += 63 - (unsigned)__builtin_clzll(begin);
-            for (unsigned done = 0; done < k; done += 4, e += 4) {   /* up to 3 too many */
-                e[0] = from + FIRST(begin), begin &= begin - 1;
-                e[1] = from + FIRST(begin), begin &= begin - 1;
-                e[2] = from + FIRST(begin), begin &= begin - 1;
-                e[3] = from + FIRST(begin), begin &= begin - 1;
-            }
         } else {
             at = split_next(s, n, at);
             if (at - i > UINT32_MAX)
