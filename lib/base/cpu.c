@@ -69,6 +69,16 @@ bool cpu_allows(const char *tier)
     return cpu_runs(tier) && (w < 0 || w >= rank(tier));
 }
 
+bool cpu_allows_vbmi2(void)
+{
+#ifdef __x86_64__
+    return cpu_allows("avx512") && __builtin_cpu_supports("avx512vbmi") &&
+           __builtin_cpu_supports("avx512vbmi2");
+#else
+    return false;
+#endif
+}
+
 int cpu_pick(const char *const *tier, int n)
 {
     const char *want = wanted();

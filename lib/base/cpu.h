@@ -11,6 +11,7 @@
 bool cpu_runs(const char *tier);        /* the processor does; false for a name not known */
 /* May code of this tier be used? The processor runs it, and the environment allows it. */
 bool cpu_allows(const char *tier);
+bool cpu_allows_vbmi2(void);            /* avx512, with VBMI and VBMI2 */
 /* Which of the n tiers, best first, to use. Dies if the environment names one that is not known or
  * cannot run. */
 int cpu_pick(const char *const *tier, int n);

@@ -87,7 +87,7 @@ typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symb
  * waits for the table of merges. First the symbols, as in Symbols; then n ids from id[0] on.
  * few_bytes() takes up to FEW_SYMBOLS bytes; few_chars() is false if it would begin with more symbols,
  * or has no tables. */
-enum { FEW = 8, FEW_SYMBOLS = 32 };
+enum { FEW = 12, FEW_SYMBOLS = 32 };
 typedef struct Few {
     uint32_t id[FEW_SYMBOLS + 5]; size_t n;
     bool bytes;                                 /* the symbols are not in id yet, but these: */
@@ -96,6 +96,8 @@ typedef struct Few {
 void few_bytes(Few *f, const char *s, size_t n);
 bool few_chars(EncModel *m, Few *f, const char *s, size_t n);
 void enc_scan_few(const EncModel *m, Few *const *piece, size_t count);          /* count <= FEW */
+/* The same with AVX-512 and VBMI2. two: merges of two bytes, by these as a number in memory, or 0xffff */
+void enc_few_avx512(const PairTable *m, const uint16_t *two, Few *const *piece, size_t count);
 
 struct CharTables;
 struct CharTables *char_tables_new(const EncModel *m, const Tok *t);    /* NULL: of no use */

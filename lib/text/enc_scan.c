@@ -14,7 +14,7 @@ struct EncModel {
     const uint32_t *ids;        /* of the tokenizer that t stands for; NULL: of itself */
     atomic_int users;
     PairTable pairs;
-    bool simd;                  /* AVX2, and a table of pairs */
+    bool simd, vbmi2;           /* AVX2, and a table of pairs; AVX-512 with VBMI2 as well */
     uint16_t *bytes;            /* [65536] merge of two bytes, or 0xffff; NULL: ids are too large */
     pthread_mutex_t lock;       /* of what is made when it is first needed */
     atomic_int chars_state, walk_state;         /* 0: not tried, 1: can, 2: cannot */
@@ -61,6 +61,7 @@ EncModel *encmodel_new(const Tok *t)
     if (!tok_plain(t)) return m;
     pairs_make(&m->pairs, t);
     m->simd = (m->pairs.slot || m->pairs.wide) && has_avx2();
+    m->vbmi2 = m->simd && cpu_allows_vbmi2();
     if (m->simd && m->pairs.slot) m->bytes = bytes_new(&m->pairs);
     return m;
 }
@@ -519,7 +520,8 @@ void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
 {
 #ifdef __x86_64__
     if (m->simd && !m->pairs.wide) {
-        merge_few(m, piece, count);
+        if (m->vbmi2) enc_few_avx512(&m->pairs, m->bytes, piece, count);
+        else merge_few(m, piece, count);
         return;
     }
 #endif

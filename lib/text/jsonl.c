@@ -72,9 +72,7 @@ bool jsonl_copy_runs(JsonlCopy *copy)
 {
 #ifdef __x86_64__
     if (copy == jsonl_copy_avx2) return cpu_allows("avx2");
-    if (copy == jsonl_copy_avx512)
-        return cpu_allows("avx512") && __builtin_cpu_supports("avx512vbmi") &&
-               __builtin_cpu_supports("avx512vbmi2");
+    if (copy == jsonl_copy_avx512) return cpu_allows_vbmi2();
 #endif
     return copy == jsonl_copy_base;
 }
