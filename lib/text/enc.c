@@ -11,7 +11,6 @@
 #include "text/split.h"
 #include "text/utf8.h"
 #include <assert.h>
-#include <stddef.h>
 #include <stdlib.h>
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -399,7 +398,7 @@ size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *e
                                   a->home, out, at, ow);
                 continue;
             }
-            put_ids(cw == 2 ? (const void *)&x->w2 : &x->w4, out, at, cw, ow);
+            put_ids(&x->w2, out, at, cw, ow);
             at += got;
         }
         from = end[some - 1];
@@ -432,10 +431,8 @@ TARGET_512 static inline __attribute__((always_inline))
 size_t encode_pieces512(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
                         void *out, size_t at, const int cw, const int ow)
 {
-    enum { N = offsetof(Entry, w2.n), W4N = offsetof(Entry, w4.n), IDS = offsetof(Entry, w2) };
     __m128i key[AHEAD];
-    const char *home[AHEAD];
-    const char *const tab = (const char *)e->c.tab;
+    const Entry *home[AHEAD], *const tab = e->c.tab;
     const int shift = e->c.shift;
     const __m128i by = _mm_set_epi64x((int64_t)KEY_HI, (int64_t)KEY_LO);
     for (size_t from = 0, k = 0, some; count; count -= some, end += some) {
@@ -445,7 +442,7 @@ size_t encode_pieces512(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t
             const char *p = s + begin;
             const size_t n = (next = end[k]) - begin;
             if (__builtin_expect(n > KEY, 0)) {
-                key[k] = _mm_setzero_si128(), home[k] = (const char *)no_key;
+                key[k] = _mm_setzero_si128(), home[k] = no_key;
                 continue;
             }
             const __m128i bytes = near ? _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p)
@@ -453,24 +450,27 @@ size_t encode_pieces512(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t
             const __m128i x = _mm_or_si128(_mm_and_si128(bytes, *(const __m128i *)low_mask[n]),
                                            *(const __m128i *)length[n]);
             const __m128i hash = _mm_mullo_epi64(x, by);
-            const uint64_t h = (uint64_t)_mm_cvtsi128_si64(_mm_xor_si128(hash, _mm_unpackhi_epi64(hash, hash)));
+            const __m128i both = _mm_xor_si128(hash, _mm_unpackhi_epi64(hash, hash));
             key[k] = x;
-            home[k] = tab + (h >> shift) * 2 * sizeof(Entry);
+            home[k] = tab + 2 * ((uint64_t)_mm_cvtsi128_si64(both) >> shift);
             __builtin_prefetch(home[k]);
         }
         for (k = 0; k < some; k++) {
-            /* bits 2 and 6: the first entry is it, the second */
-            const unsigned is = 0x11u + _mm512_mask_cmpeq_epi64_mask(0x33, _mm512_broadcast_i64x2(key[k]),
-                                                                  _mm512_load_si512(home[k]));
-            const char *x = home[k] + (~is & 4) * (sizeof(Entry) / 4);
-            const size_t got = cw == 2 ? *(const uint16_t *)(x + N) : *(const uint32_t *)(x + W4N);
-            if (__builtin_expect(!(is & 0x44) || !got, 0)) {
+            /* the line's first and third quarters are keys; 3 + 1 sets the next bit */
+            const __m512i line = _mm512_load_si512(home[k]), twice = _mm512_broadcast_i64x2(key[k]);
+            const unsigned is = 0x11u + _mm512_mask_cmpeq_epi64_mask(0x33, line, twice),
+                           first = is & 4, known = is & 0x44;
+            const Entry *x = home[k] + (first ^ 4) / 4;
+            const size_t got = cw == 2 ? x->w2.n : x->w4.n;
+            if (__builtin_expect(!known || !got, 0)) {
                 const size_t start = k ? end[k - 1] : from;
-                at = encode_other(e, s + start, end[k] - start, is & 0x44, (uint64_t)_mm_cvtsi128_si64(key[k]),
-                                  (uint64_t)_mm_extract_epi64(key[k], 1), (const Entry *)home[k], out, at, ow);
+                uint64_t both[2];
+                memcpy(both, &key[k], sizeof both);
+                at = encode_other(e, s + start, end[k] - start, known, both[0], both[1], home[k], out,
+                                  at, ow);
                 continue;
             }
-            put_ids(x + IDS, out, at, cw, ow);
+            put_ids(&x->w2, out, at, cw, ow);
             at += got;
         }
         from = end[some - 1], k = 0;
@@ -522,7 +522,8 @@ void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
             i = end;
             continue;
         }
-        out->n = e->pieces[e->c.width == 4 ? 2 : out->width == 4](e, s + i, safe, ends, count, out->id, out->n);
+        Pieces *f = e->pieces[e->c.width == 4 ? 2 : out->width == 4];
+        out->n = f(e, s + i, safe, ends, count, out->id, out->n);
         i += ends[count - 1];
     }
     out->n = put_misses(e, out->id, out->n, out->width);

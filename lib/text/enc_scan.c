@@ -247,15 +247,18 @@ typedef struct Turn {
     size_t n;
 } __attribute__((aligned(32))) Turn;
 
+AVX2 static inline uint32_t bytes_of(__m256i mask) { return (uint32_t)_mm256_movemask_epi8(mask); }
+
 /* The lowest merge; false if there is none. */
 AVX2 static inline __attribute__((always_inline)) bool step(const PairTable *m, Turn *w)
 {
     const __m256i *v = (const __m256i *)(w->key + 16), x = v[0], y = v[1], z = _mm256_min_epu16(x, y);
-    const uint32_t id = minpos(_mm_min_epu16(_mm256_castsi256_si128(z), _mm256_extracti128_si256(z, 1))) & NONE;
+    const __m128i low = _mm256_castsi256_si128(z), high = _mm256_extracti128_si256(z, 1);
+    const uint32_t id = minpos(_mm_min_epu16(low, high)) & NONE;
     if (id == NONE) return false;
     const __m256i least = _mm256_set1_epi16((short)id);
-    const uint64_t where = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi16(x, least)) |
-                           (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi16(y, least)) << 32;
+    const uint64_t where = bytes_of(_mm256_cmpeq_epi16(x, least)) |
+                           (uint64_t)bytes_of(_mm256_cmpeq_epi16(y, least)) << 32;
     const size_t at = (size_t)__builtin_ctzll(where) / 2 + 1, gone = next_of(w->alive, at),
                  after = next_of(w->alive, gone), before = prev_of(w->alive, at);
     w->alive ^= 1ull << gone;
@@ -282,7 +285,8 @@ void begin_bytes(const uint16_t *two, Few *p, uint16_t *key, const int half)
         _mm256_storeu_si256((__m256i *)(p->id + 1 + i), x);
     }
     __m256i *v = (__m256i *)key + half;
-    *v = _mm256_or_si256(*v, _mm256_loadu_si256((const __m256i *)(none_from + FEW_SYMBOLS + 1 + 16 * half - p->n)));
+    const uint16_t *none = none_from + FEW_SYMBOLS - (p->n - 1) + 16 * half;
+    *v = _mm256_or_si256(*v, _mm256_loadu_si256((const __m256i *)none));
 }
 
 AVX2 static inline void begin(const EncModel *model, Few *p, Turn *w)

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "base/io.h"
 #include "text/bpe.h"
+#include "base/cpu.h"
 #include "text/enc.h"
 #include "text/enc_int.h"
 #include "text/split.h"
@@ -486,15 +487,22 @@ static void turnover(void)
 
 int main(void)
 {
+    static const char *const tier[] = { "base", "avx2", "avx512" };
     rng_init(&rng, 12, 0);
-    piece_ways();
-    wide_pieces();
+    for (int i = 0; i < 3; i++) {
+        if (!cpu_runs(tier[i])) continue;
+        printf("# %s\n", tier[i]);
+        setenv("PIPEGPT_CPU", tier[i], 1);
+        piece_ways();
+        wide_pieces();
+        texts(ascii(), "a small vocabulary", 3000);
+        texts(wild(26, 300), "merges at random", 2000);
+        texts(large(), "70,000 merges", 1000);
+    }
+    unsetenv("PIPEGPT_CPU");
     renumbered();
     chars();
     long_pieces();
-    texts(ascii(), "a small vocabulary", 3000);
-    texts(wild(26, 300), "merges at random", 2000);
-    texts(large(), "70,000 merges", 1000);
     turnover();
     return done();
 }
