@@ -33,6 +33,10 @@ void pairs_make(PairTable *m, const Tok *t);    /* t is plain */
 void pairs_free(PairTable *m);
 const PairTable *encmodel_pairs(const EncModel *m);
 
+/* Of the bijections that are tried, in turn. */
+enum { PAIR_MULS = 64 };
+static inline uint32_t pair_mul(uint32_t i) { return 0x9e3779b1u + i * 0x85ebca6au; }
+
 static inline uint32_t pair_mix(const PairTable *m, uint32_t a, uint32_t b)
 {
     uint32_t x = (a << 16 | b) * m->mul;

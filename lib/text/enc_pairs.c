@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 4096, BUCKET = 64, MIXES = 64 };     /* pilots; pairs in a bucket; bijections */
+enum { TRIES = 4096, BUCKET = 64 };     /* pilots; pairs in a bucket */
 
 typedef struct Making {
     PairTable *m;
@@ -114,8 +114,8 @@ void pairs_make(PairTable *m, const Tok *t)
     k.at = xreallocarray(NULL, k.buckets, sizeof *k.at);
     k.taken = xcalloc(slots, 1);
     bool apart = false;
-    for (uint32_t i = 0; i < MIXES && !apart; i++) {
-        m->mul = 0x9e3779b1u + i * 0x85ebca6au;
+    for (uint32_t i = 0; i < PAIR_MULS && !apart; i++) {
+        m->mul = pair_mul(i);
         sort_by_bucket(&k);
         apart = can_be_apart(&k);
     }

@@ -131,13 +131,14 @@ static bool runs_here(int k)
     return k < 2;
 }
 
-/* From the beginning of a piece at i on. */
+/* From the beginning of a piece at i on; nothing is written past max ends. */
 static bool bulk_agrees(SplitEnds *f, const char *s, size_t n, size_t i, size_t max)
 {
-    static uint32_t ends[4096];
+    static uint32_t ends[4096 + 1];
+    ends[max] = 0xdeadbeef;
     while (i < n) {
         size_t k = f(s, n, i, ends, max), from = i;
-        if (!k || k > max)
+        if (!k || k > max || ends[max] != 0xdeadbeef)
             return false;
         for (size_t j = 0; j < k; j++) {
             i = split_next(s, n, i);
@@ -232,6 +233,18 @@ static void bulk_edges(void)
         }
     }
     ok(!wrong, "%d texts with all triples at a window's end (%d wrong)", texts, wrong);
+}
+
+/* Pieces of a byte each, as many as fit into a window. */
+static void bulk_dense(void)
+{
+    char s[1000];
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof s; i++) s[i] = i & 1 ? '!' : '1';
+    for (size_t max = 64; max < 400; max++)
+        for (int tier = 0; tier < TIERS; tier++)
+            wrong += runs_here(tier) && !bulk_agrees(tiers[tier].f, s, sizeof s, 0, max);
+    ok(!wrong, "a piece for each byte (%d wrong)", wrong);
 }
 
 /* ---- by hand: text and its pieces, '|' between them ------------------------ */
@@ -383,6 +396,7 @@ int main(void)
     random_strings();
     bulk();
     bulk_edges();
+    bulk_dense();
     fast("a", "", 1);
     fast(" ", "x", 2);
     fast(" ", "", 1);
