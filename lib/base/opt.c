@@ -197,6 +197,8 @@ static void set(const Opt *o, const char *at, const char *v, bool from_config)
 
 /* ---- the config file ------------------------------------------------------------------------- */
 
+enum { CONFIG_MAX = 1 << 20 };          /* bytes; what is longer is something else */
+
 static char *trim(char *s, size_t n)
 {
     while (n && strchr(" \t", s[n - 1])) n--;
@@ -214,7 +216,7 @@ static void config_line(const char *file, uint64_t line, char *s, size_t n)
     char *eq = strchr(s, '='), *v = eq ? trim(eq + 1, strlen(eq + 1)) : NULL;
     char *key = trim(s, eq ? (size_t)(eq - s) : strlen(s));
     const Opt *o = find_name(key, strlen(key));
-    char *at = xasprintf("%s: line %" PRIu64 ": %s", file, line, key);
+    char *at = xasprintf("%s: line %" PRIu64 ": %.64s", file, line, key);
     if (!o) {
         const char *near = nearest(key, strlen(key));
         if (near) die_usage("%s: no such option; did you mean '%s'?", at, near);
@@ -229,11 +231,19 @@ static void config_line(const char *file, uint64_t line, char *s, size_t n)
 
 static void read_config(const char *path)
 {
-    In *in = in_open(path);
     Buf b = {0};
-    while (in_line(in, &b)) config_line(in_name(in), in_lineno(in), b.s, b.n);
+    uint64_t line = 0;
+    io_reads(path);
+    read_file(path, &b, CONFIG_MAX);
+    char *end = b.s + b.n;
+    for (char *s = b.s; s < end; ) {
+        char *lf = memchr(s, '\n', (size_t)(end - s)), *stop = lf ? lf : end;
+        size_t n = (size_t)(stop - s);
+        if (n && s[n - 1] == '\r') n--;
+        config_line(strcmp(path, "-") ? path : "stdin", ++line, s, n);
+        s = stop + 1;
+    }
     buf_free(&b);
-    in_close(in);
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */

@@ -213,6 +213,11 @@ static void configs(void)
     BAD("help\n", "belongs on the command line");
     BAD("= 3\n", "no such option");
     BAD("[section]\n", ": line 1: [section]: no such option");
+    static char junk[70000];
+    memset(junk, 'x', sizeof junk - 1);
+    BAD(junk, "xxxx: no such option");
+    ok(strlen(text) < 300, "a long line is quoted in part");
+    CASE(1, "/dev/zero: is longer than", "-c", "/dev/zero");
     CASE(1, "/nonexistent/c: No such file", "-c", "/nonexistent/c");
     CASE(2, "-c: needs a value", "-c");
     conf("depth = 3\n");
