@@ -48,6 +48,7 @@ Program program_load(const char *path)
 {
     static const char mark[] = "# rows:";
     Buf b = {0};
+    io_reads(path);
     read_file(path, &b, PROGRAM_MOST);
     if (memchr(b.s, 0, b.n)) die("%s: a NUL is no part of a program", path);
     const char *slash = strrchr(path, '/');

@@ -144,6 +144,7 @@ bool prompt_next(Prompts *p, const Settings *defaults, Prompt *out)
         if (!next_line(p, out)) return false;
     } else if (p->file) {
         if (p->done++) return false;
+        io_reads(p->file);
         read_file(p->file, &p->line, FILE_MAX);
         out->text = p->line.n ? p->line.s : "";
         out->n = p->line.n;

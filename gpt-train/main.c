@@ -29,6 +29,9 @@ static void check_output(void)
     struct stat st;
     const char *file[] = { opt.metrics, opt.log_rollouts }, *name[] = { "metrics", "log-rollouts" };
     for (int i = 0; i < 2; i++)
+        if (file[i] && ckpt_owns(opt.out, file[i]))
+            die_usage("--%s: %s: is a name of the checkpoint's own", name[i], file[i]);
+    for (int i = 0; i < 2; i++)
         if (file[i] && !opt.resume && !opt.force && !stat(file[i], &st) && S_ISREG(st.st_mode) &&
             st.st_size > 0)
             die("%s: is there already: give --%s another name, or overwrite it with --force",
@@ -77,6 +80,7 @@ static Tok *open_tok(void)
 {
     const char *from = run_source();
     if (!opt.tok) return ckpt_tok(from);
+    io_reads(opt.tok);
     Tok *t = tok_load(opt.tok);
     if (from) {
         Tok *old = ckpt_tok(from);
@@ -405,6 +409,7 @@ static int train(void)
     else run_buffers(&r);
     mlog_open(&r.log, is_first() ? opt.metrics : "-", opt.resume ? r.st.step : -1);
     metrics_config(&r);
+    run_keep_again(&r);
     int sig = opt.rl ? rl_loop(&r) : run_loop(&r);
     mlog_close(&r.log);
     int bad = r.log.failed || r.failed_saves || (opt.rl && judge_failed(r.rl->judge));

@@ -52,7 +52,10 @@ void mlog_open(MetricsLog *l, const char *file, int64_t step)
 {
     struct stat st;
     *l = (MetricsLog){ .fd = STDOUT_FILENO, .name = file ? file : "stdout" };
-    if (!file || !strcmp(file, "-")) return;
+    if (!file || !strcmp(file, "-")) {
+        io_writes("/dev/stdout");
+        return;
+    }
     int there = !stat(file, &st), regular = !there || S_ISREG(st.st_mode), go_on = step >= 0;
     uint64_t keep = 0;
     int64_t last = -1;
@@ -62,6 +65,7 @@ void mlog_open(MetricsLog *l, const char *file, int64_t step)
              last < 0 ? 0 : last, step);
     l->fd = open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY | (regular ? O_CREAT : 0), 0666);
     if (l->fd < 0) die("%s:", file);
+    io_writes(file);
     l->sync = regular;
     if (regular && (ftruncate(l->fd, (off_t)keep) || lseek(l->fd, 0, SEEK_END) < 0))
         die("%s:", file);

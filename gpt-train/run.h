@@ -122,6 +122,7 @@ void health_check(Run *r);
 
 /* save.c: 0, or -1 with the reason told, the old checkpoint still whole, and the failure counted */
 int run_save(Run *r);
+void run_keep_again(Run *r);         /* resumed: what a kill between save and --keep left out */
 void run_save_best(Run *r);         /* the weights as they are, into DIR/best */
 
 /* horizon.c: --hours. Plans the number of steps when enough of them are measured; then saves. */

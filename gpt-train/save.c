@@ -42,6 +42,16 @@ static void write_ends(Run *r)
     r->has_ends = 1;
 }
 
+static void keep_saved(Run *r)
+{
+    if (opt.keep && is_first() && ckpt_keep(opt.out, r->st.step, opt.keep)) r->failed_saves++;
+}
+
+void run_keep_again(Run *r)
+{
+    if (opt.resume && opt.keep && !ckpt_kept(opt.out, r->st.step)) keep_saved(r);
+}
+
 int run_save(Run *r)
 {
     Buf state = {0}, clock = {0};
@@ -64,7 +74,7 @@ int run_save(Run *r)
     r->saved = r->st.step;
     r->unsaved = 0;
     note(2, "step %" PRId64 ": saved in %s", r->st.step, opt.out);
-    if (opt.keep && is_first() && ckpt_keep(opt.out, r->st.step, opt.keep)) r->failed_saves++;
+    keep_saved(r);
     return 0;
 }
 

@@ -68,7 +68,7 @@ void status_write(const Run *r, const StepLog *s, const char *phase)
     last = now;
     Buf b = {0};
     status_json(r, s, phase, &b);
-    char *name = xasprintf("%s/status.json", opt.out), *new = xasprintf("%s.new", name);
+    char *name = xasprintf("%s/" CKPT_STATUS, opt.out), *new = xasprintf("%s.new", name);
     int fd = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     int bad = fd < 0 || write(fd, b.s, b.n) != (ssize_t)b.n;
     if (fd >= 0) bad |= close(fd);
@@ -99,7 +99,7 @@ static const char *text(const Json *o, const char *key)
 
 static const Json *read_status(const char *dir, Arena *a)
 {
-    char *path = xasprintf("%s/status.json", dir);
+    char *path = xasprintf("%s/" CKPT_STATUS, dir);
     Buf b = {0};
     const char *err;
     size_t at;

@@ -1,5 +1,6 @@
 /* tok-encode -- documents to a token stream, and back. */
 #include "base/err.h"
+#include "base/io.h"
 #include "base/opt.h"
 #include "decode.h"
 #include "encode.h"
@@ -154,6 +155,7 @@ static bool other_work(int n, char **argv)
     if (!tok_files.n)
         die_usage("no tokenizer; use -t FILE");
     check_chat();
+    for (int i = 0; i < tok_files.n; i++) io_reads(tok_files.s[i]);
     tok_file = tok_files.s[0];
     if (show) {
         if (bos || eos || text || allow_special || deny_special || shards || shard_size)

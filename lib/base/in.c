@@ -48,6 +48,7 @@ static In *open_in(const char *path, bool raw)
     struct stat st;
     if (fstat(in->fd, &st) < 0) die("%s:", in->name);
     if (S_ISDIR(st.st_mode)) die("%s: is a directory", in->name);
+    if (!raw) clash_read(&st, in->name);
     if (S_ISREG(st.st_mode)) posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     in->raw = raw;
     in->buf = xmalloc(BUFSIZE);

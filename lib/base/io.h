@@ -9,6 +9,9 @@
  * program that dies, exits early or is ended by SIGINT/SIGTERM removes the temporary. A path
  * that exists and is not a regular file (/dev/full, a FIFO, /dev/stdout) is written directly, as
  * is "-". Every write is checked, to the close; a failure dies "FILE: why" (exit 1).
+ *
+ * A file that in_open() has read cannot be an Out, nor the other way round, under whatever name: the
+ * text would be lost, or with >> read for ever. The second one dies.
  */
 #ifndef BASE_IO_H
 #define BASE_IO_H
@@ -51,6 +54,10 @@ void out_flush(Out *o);
 uint64_t out_offset(const Out *o);              /* bytes written so far */
 void out_close(Out *o);                         /* flush, fsync, rename */
 void out_discard(Out *o);                       /* drop a named file; what went to a pipe is gone */
+
+/* The same of files that are read or written by other means. */
+void io_reads(const char *path);
+void io_writes(const char *path);
 
 /* Called by opt_parse(): SIGPIPE, clean-up of temporaries, C locale; open 0, 1 and 2. */
 void io_init(void);

@@ -19,6 +19,7 @@ struct Out {
     char *name;
     char *target, *tmp;                 /* named file: what tmp is renamed to; else NULL */
     struct Temp *temp;
+    struct stat old; bool is_old;       /* the file that stands there */
     uint64_t written;                   /* bytes that left buf */
     size_t n;
     char buf[BUFSIZE];
@@ -65,6 +66,12 @@ static void open_temporary(Out *o)
     if (there) (void)!fchmod(o->fd, st.st_mode & 0777);
 }
 
+/* What stands now where it will end; false: nothing yet. */
+static bool stands(const Out *o, struct stat *st)
+{
+    return (o->tmp ? stat(o->target, st) : fstat(o->fd, st)) == 0;
+}
+
 Out *out_open(const char *path, int flags)
 {
     Out *o = xcalloc(1, sizeof *o);
@@ -84,16 +91,12 @@ Out *out_open(const char *path, int flags)
     if (o->fd < 0) die("%s: cannot write:", o->name);
     if ((flags & OUT_BINARY) && isatty(o->fd))
         die("refusing to write binary data to a terminal; use -o FILE or a pipe");
+    o->is_old = stands(o, &o->old);
+    if (o->is_old) clash_write(&o->old, o->name);
     return o;
 }
 
 const char *out_name(const Out *o) { return o->name; }
-
-/* What stands now where it will end; false: nothing yet. */
-static bool stands(const Out *o, struct stat *st)
-{
-    return (o->tmp ? stat(o->target, st) : fstat(o->fd, st)) == 0;
-}
 
 static bool one_inode(const struct stat *a, const struct stat *b)
 {
@@ -167,6 +170,7 @@ void out_printf(Out *o, const char *fmt, ...)
 
 static void out_free(Out *o)
 {
+    if (o->is_old) clash_written(&o->old);
     free(o->name);
     free(o->target);
     free(o->tmp);

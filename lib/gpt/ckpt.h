@@ -46,9 +46,13 @@ int ckpt_save_lora(const char *dir, const Lora *l, const char *base, uint64_t ba
  * are removed. A folder that holds anything else is nobody's business here: it is neither counted,
  * removed nor replaced. 0, or -1 with the reason told. Under ckpt_lock(dir). */
 int ckpt_keep(const char *dir, int64_t step, int n);
+int ckpt_kept(const char *dir, int64_t step);   /* in dir, or is dir itself that? */
 /* Removes all of these, and dir/best: what they were kept of is to be overwritten. 0 or -1. */
 int ckpt_forget(const char *dir);
 #define CKPT_BEST "best"
+#define CKPT_STATUS "status.json"           /* what a run says of itself, beside its checkpoint */
+/* Would a file of that name be a checkpoint's or a run's own in dir, which is there? */
+int ckpt_owns(const char *dir, const char *path);
 
 /* Path (malloced) of the committed version of dir/name, through an unfinished journal; NULL if the
  * checkpoint has no such file. */

@@ -56,6 +56,17 @@ int ckpt_file(const char *name)
     return rank < 0 ? -1 : ckpt_optimizer(rank);
 }
 
+int ckpt_owns(const char *dir, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *at = xasprintf("%.*s.", (int)(name - path), path);
+    struct stat a, b;
+    int here = !stat(dir, &a) && !stat(at, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    free(at);
+    return here && (ckpt_file(name) >= 0 || !strcmp(name, JOURNAL) || !strcmp(name, CKPT_LOCK) ||
+                    !strcmp(name, CKPT_STATUS));
+}
+
 DIR *ckpt_list(int fd)
 {
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

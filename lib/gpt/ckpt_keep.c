@@ -203,6 +203,19 @@ int ckpt_forget(const char *dir)
     return r;
 }
 
+int ckpt_kept(const char *dir, int64_t step)
+{
+    char name[48];
+    name_of(name, step, "");
+    char *in = xasprintf("%s/%s", dir, name), *beside = xasprintf("%s/../%s", dir, name);
+    struct stat a, b;
+    int there = !stat(in, &a) ||
+                (!stat(dir, &a) && !stat(beside, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+    free(in);
+    free(beside);
+    return there;
+}
+
 int ckpt_keep(const char *dir, int64_t step, int n)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,4 +1,5 @@
 #include "gpt/data_int.h"
+#include "base/io.h"
 #include "base/rng.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ static void add_shard(Data *d, char *path, const char *path0)
 {
     RowHead h;
     Rows *r = rows_open(path, &h);
+    io_reads(path);
     if (!d->head.T) d->head = h;
     agree(path, &h, path0, &d->head);
     if (h.rows == 0) {

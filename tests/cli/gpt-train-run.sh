@@ -18,6 +18,9 @@ ok "the newest kept one is the checkpoint" "same m/step-000010 m 2>&1 | grep -v 
 is "kept ones take no room of their own while they are the newest" "stat -c %i m/model.safetensors" "$(stat -c %i m/step-000010/model.safetensors)"
 ok "a kept one can be gone on from" "gpt-train -q -j 1 --resume -o m/step-000006 --metrics m6.jsonl && cmp m/model.safetensors m/step-000006/model.safetensors && cmp m/optimizer-0.safetensors m/step-000006/optimizer-0.safetensors"
 is "  in its own place" "names m/step-000006" "best step-000008 step-000010 "
+cp -r m torn && rm -r torn/step-000010
+ok "one that a kill left out is made at the resume" "gpt-train -q -j 1 --resume -o torn --metrics - >torn.log && same m/step-000010 torn/step-000010"
+is "  and the older ones stay as many" "names torn" "best step-000006 step-000008 step-000010 "
 ok "the best is a model" "gpt-eval -q -m m/best bpb --limit 16 a.rows >best.json"
 best=$(field m/state.json best_val_bpb)
 is "  with the best bpb on record" "grep -o '\"bpb\": [0-9.]*' best.json | cut -c 1-14" "$(echo "\"bpb\": $best" | cut -c 1-14)"
