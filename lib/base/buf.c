@@ -66,13 +66,3 @@ void buf_u64(Buf *b, uint64_t x)
     buf_u32(b, (uint32_t)(x >> 32));
 }
 
-uint32_t get_u32(const void *p)
-{
-    const unsigned char *s = p;
-    return (uint32_t)s[0] | (uint32_t)s[1] << 8 | (uint32_t)s[2] << 16 | (uint32_t)s[3] << 24;
-}
-
-uint64_t get_u64(const void *p)
-{
-    return get_u32(p) | (uint64_t)get_u32((const char *)p + 4) << 32;
-}

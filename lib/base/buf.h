@@ -17,7 +17,14 @@ void buf_free(Buf *b);
 /* little-endian integers, for our formats */
 void buf_u32(Buf *b, uint32_t x);
 void buf_u64(Buf *b, uint64_t x);
-uint32_t get_u32(const void *p);
-uint64_t get_u64(const void *p);
+static inline uint32_t get_u32(const void *p)
+{
+    const unsigned char *s = p;
+    return (uint32_t)s[0] | (uint32_t)s[1] << 8 | (uint32_t)s[2] << 16 | (uint32_t)s[3] << 24;
+}
+static inline uint64_t get_u64(const void *p)
+{
+    return get_u32(p) | (uint64_t)get_u32((const char *)p + 4) << 32;
+}
 
 #endif

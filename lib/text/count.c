@@ -147,16 +147,6 @@ static void front_free(Front *f)
 
 /* ---- pieces of a text ------------------------------------------------------------ */
 
-static inline uint64_t load(const char *s)
-{
-    uint64_t x;
-    memcpy(&x, s, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    return x;
-}
-
 /* Masks of the bytes that belong to a key of n bytes, and its length where it goes. */
 #define F(k) (~(uint64_t)0 >> (64 - 8 * (k)))
 #define N(k) ((uint64_t)(k) << 56)
@@ -173,7 +163,7 @@ static const uint64_t keep[16][3] = {
 static inline void add_piece(Front *f, const char *s, size_t n)
 {
     if (__builtin_expect(n <= KEY_MAX, 1))
-        add_short(f, load(s) & keep[n][0], (load(s + 8) & keep[n][1]) | keep[n][2]);
+        add_short(f, get_u64(s) & keep[n][0], (get_u64(s + 8) & keep[n][1]) | keep[n][2]);
     else
         add_long(f, s, n, 1);
 }
@@ -323,7 +313,7 @@ void counter_add(Counter *c, const char *s, size_t n, int64_t count)
     }
     char room[16] = {0};
     memcpy(room, s, n);
-    put_out(&c->front[0], load(room), load(room + 8) | (uint64_t)n << 56, count);
+    put_out(&c->front[0], get_u64(room), get_u64(room + 8) | (uint64_t)n << 56, count);
 }
 
 /* ---- the end ---------------------------------------------------------------------- */

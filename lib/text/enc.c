@@ -2,8 +2,8 @@
  *
  * Pieces are looked up in the tables of enc_cache.h. What is not there is encoded by enc_scan.c,
  * enc_chars.c or enc_walk.c, or for tokenizers that cannot be numbered as plain ones by
- * tok_piece(). Short ones wait until there are several, so that they are merged together: mostly that
- * is waiting for memory. What comes after them is put out meanwhile, and moved. */
+ * tok_piece(). Short ones wait until there are several, so that they are merged together: mostly
+ * that is waiting for memory. What comes after them is put out meanwhile, and moved. */
 #include "text/enc.h"
 #include "base/cpu.h"
 #include "text/enc_cache.h"
@@ -20,7 +20,6 @@
 
 enum { ENDS = 512, FEW_LONG = 1 << 16 };
 
-typedef struct Ahead { uint64_t lo, hi; const Entry *home; } Ahead;     /* a piece's key and line */
 /* A piece that is in no table: of up to KEY bytes with its key, or with hi 0; its ids go to
  * out[at]. */
 typedef struct Miss { uint64_t lo, hi, hash; const char *s; size_t n, at; Few few; } Miss;
@@ -208,7 +207,7 @@ static size_t long_ids(TokEnc *e, const char *s, size_t n, uint64_t hash, const 
 static bool few(const TokEnc *e, Few *f, const char *s, size_t n, uint64_t hash)
 {
     if (!e->plain || whole(e, s, n, hash) >= 0) return false;
-    if (ends_wide(s, n)) return few_chars(e->m, f, s, n);
+    if (ends_wide(s, n) && few_chars(e->m, f, s, n)) return true;
     if (n > FEW_SYMBOLS) return false;
     few_bytes(f, s, n);
     return true;
@@ -285,13 +284,13 @@ size_t put_misses(TokEnc *e, void *out, size_t at, int width)
     return at;
 }
 
-static inline void add_miss(TokEnc *e, const char *s, size_t n, uint64_t lo, uint64_t hi,
+static inline void add_miss(TokEnc *e, const char *s, size_t n, const uint64_t key[2],
                             const Entry *home, size_t at)
 {
     Miss *m = &e->miss[e->misses++];
-    m->lo = lo, m->hi = hi, m->at = at, m->s = s, m->n = n;
+    m->lo = key[0], m->hi = key[1], m->at = at, m->s = s, m->n = n;
     __builtin_prefetch(enccache_beside(&e->c, home));
-    __builtin_prefetch(enccache_bits(&e->c, key_hash(lo, hi)));
+    __builtin_prefetch(enccache_bits(&e->c, key_hash(key[0], key[1])));
 }
 
 /* ---- a text ---------------------------------------------------------------------------- */
@@ -307,47 +306,11 @@ typedef uint16_t Half8 __attribute__((vector_size(16)));
 typedef uint32_t Word8 __attribute__((vector_size(32)));
 
 enum { AHEAD = 64 };            /* pieces whose entries are asked for before they are looked at */
+/* Home of a piece longer than KEY: its key is 0, as these are, so that it is known, with 0 ids. */
 static const Entry no_key[2] __attribute__((aligned(64)));
-                                /* home of what is no key: 0 ids */
 
-/* Keys of pieces from `from` on, and their entries on the way to the cache; `near`: 16 bytes cannot
- * be read from each of them. A longer piece has the key 0, as no_key has. */
-static inline __attribute__((always_inline))
-void look_ahead(const TokEnc *e, Ahead *a, const char *s, size_t from, const uint32_t *end,
-                size_t count, const bool near)
-{
-    const Entry *const tab = e->c.tab;
-    const int shift = e->c.shift;
-    for (size_t k = 0; k < count; k++, a++) {
-        const char *p = s + from;
-        size_t n = end[k] - from;
-        from = end[k];
-        if (__builtin_expect(n > KEY, 0)) {
-            *a = (Ahead){ 0, 0, no_key };
-            continue;
-        }
-        uint64_t lo, hi;
-        if (near) {
-            key_of(p, n, &lo, &hi);
-        } else {
-            memcpy(&lo, p, 8), memcpy(&hi, p + 8, 8);
-            lo &= low_mask[n][0], hi &= low_mask[n][1];
-            hi |= (uint64_t)n << 56;
-        }
-        a->lo = lo, a->hi = hi;
-        a->home = tab + 2 * (key_hash(lo, hi) >> shift);
-        __builtin_prefetch(a->home);
-    }
-}
-
-static __attribute__((noinline))
-void look_ahead_near(const TokEnc *e, Ahead *a, const char *s, size_t from, const uint32_t *end,
-                     size_t count)
-{
-    look_ahead(e, a, s, from, end, count, true);
-}
-
-/* n ids of 8 (4, if cw is 4) that were stored together go to out[at], as many whole registers as hold all. */
+/* n ids of 8 (4, if cw is 4) that were stored together go to out[at], all of them: as whole
+ * registers. */
 static inline __attribute__((always_inline))
 void put_ids(const void *ids, void *out, size_t at, const int cw, const int ow)
 {
@@ -365,61 +328,53 @@ void put_ids(const void *ids, void *out, size_t at, const int cw, const int ow)
 
 /* A piece that is not in its line, or in the second table. Returns how many ids are in out. */
 static inline __attribute__((always_inline))
-size_t encode_other(TokEnc *e, const char *s, size_t n, bool known, uint64_t lo, uint64_t hi,
+size_t encode_other(TokEnc *e, const char *s, size_t n, bool known, const void *key,
                     const Entry *home, void *out, size_t at, int ow)
 {
-    if (!known) add_miss(e, s, n, lo, hi, home, at);
+    uint64_t both[2];
+    memcpy(both, key, sizeof both);
+    if (!known) add_miss(e, s, n, both, home, at);
     else at += encode_long(e, s, n, out, at, ow);
     return e->misses == FEW ? put_misses(e, out, at, ow) : at;
 }
 
-/* Pieces s + (k ? end[k - 1] : 0) .. s + end[k]; out has room for 8 ids more than they become.
- * Returns how many ids are in out. 16 bytes may be read from s + safe and before. cw is the width
- * of ids in the table, ow that in out. */
-static inline __attribute__((always_inline))
-size_t encode_pieces(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
-                     void *out, size_t at, const int cw, const int ow)
+/* ---- on any processor */
+
+typedef struct Key_any { uint64_t lo, hi; } Key_any;
+
+static inline Key_any key_any(const char *p, size_t n, bool near)
 {
-    Ahead ahead[AHEAD];
-    for (size_t from = 0, k = 0, some; count; count -= some, end += some) {
-        some = count < AHEAD ? count : AHEAD;
-        if ((ptrdiff_t)end[some - 1] <= safe) look_ahead(e, ahead, s, from, end, some, false);
-        else look_ahead_near(e, ahead, s, from, end, some);
-        for (k = 0; k < some; k++) {
-            const Ahead *a = &ahead[k];
-            const Entry *x = a->home, *y = x + 1;
-            uint64_t first = (x->lo ^ a->lo) | (x->hi ^ a->hi);
-            uint64_t second = (y->lo ^ a->lo) | (y->hi ^ a->hi);
-            x = first ? y : x;
-            size_t got = cw == 2 ? x->w2.n : x->w4.n;
-            if (__builtin_expect((first && second) || !got, 0)) {
-                size_t start = k ? end[k - 1] : from;
-                at = encode_other(e, s + start, end[k] - start, !(first && second), a->lo, a->hi,
-                                  a->home, out, at, ow);
-                continue;
-            }
-            put_ids(&x->w2, out, at, cw, ow);
-            at += got;
-        }
-        from = end[some - 1];
+    Key_any k;
+    if (near) {
+        key_of(p, n, &k.lo, &k.hi);
+    } else {
+        k.lo = get_u64(p) & low_mask[n][0];
+        k.hi = (get_u64(p + 8) & low_mask[n][1]) | (uint64_t)n << 56;
     }
-    return at;
+    return k;
 }
 
-#define PIECES(tier, cw, ow)                                                                     \
-    TARGET_##tier static size_t pieces##tier##_##cw##_##ow(TokEnc *e, const char *s, ptrdiff_t safe, \
-                        const uint32_t *end, size_t count, void *out, size_t at)                 \
-    {                                                                                            \
-        return encode_pieces##tier(e, s, safe, end, count, out, at, cw, ow);                     \
-    }
-#define TARGET_
-PIECES(, 2, 2)
-PIECES(, 2, 4)
-PIECES(, 4, 4)
+static inline uint64_t hash_any(Key_any k) { return key_hash(k.lo, k.hi); }
+
+static inline const Entry *find_any(const Entry *home, Key_any k, bool *known)
+{
+    const uint64_t first = (home[0].lo ^ k.lo) | (home[0].hi ^ k.hi);
+    const uint64_t second = (home[1].lo ^ k.lo) | (home[1].hi ^ k.hi);
+    *known = !first || !second;
+    return first ? home + 1 : home;
+}
+
+#define TIER(name) name##_any
+#define TIER_ATTR
+#include "text/enc_tier.h"
 
 #ifdef __x86_64__
-/* The same, a key and a line being a register each. */
-#define TARGET_512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2")))
+/* ---- with AVX-512: a key and a line are a register each */
+
+#define TIER(name) name##_512
+#define TIER_ATTR __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2")))
+
+typedef __m128i Key_512;
 
 static const uint64_t length[16][2] __attribute__((aligned(16))) = {
 #define LENGTH(n) { 0, (uint64_t)(n) << 56 }
@@ -427,70 +382,40 @@ static const uint64_t length[16][2] __attribute__((aligned(16))) = {
     LENGTH(8), LENGTH(9), LENGTH(10), LENGTH(11), LENGTH(12), LENGTH(13), LENGTH(14), LENGTH(15)
 };
 
-TARGET_512 static inline __attribute__((always_inline))
-size_t encode_pieces512(TokEnc *e, const char *s, ptrdiff_t safe, const uint32_t *end, size_t count,
-                        void *out, size_t at, const int cw, const int ow)
+TIER_ATTR static inline __m128i key_512(const char *p, size_t n, bool near)
 {
-    __m128i key[AHEAD];
-    const Entry *home[AHEAD], *const tab = e->c.tab;
-    const int shift = e->c.shift;
-    const __m128i by = _mm_set_epi64x((int64_t)KEY_HI, (int64_t)KEY_LO);
-    for (size_t from = 0, k = 0, some; count; count -= some, end += some) {
-        some = count < AHEAD ? count : AHEAD;
-        const bool near = (ptrdiff_t)end[some - 1] > safe;
-        for (size_t begin = from, next; k < some; begin = next, k++) {
-            const char *p = s + begin;
-            const size_t n = (next = end[k]) - begin;
-            if (__builtin_expect(n > KEY, 0)) {
-                key[k] = _mm_setzero_si128(), home[k] = no_key;
-                continue;
-            }
-            const __m128i bytes = near ? _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p)
-                                       : _mm_loadu_si128((const __m128i *)p);
-            const __m128i x = _mm_or_si128(_mm_and_si128(bytes, *(const __m128i *)low_mask[n]),
-                                           *(const __m128i *)length[n]);
-            const __m128i hash = _mm_mullo_epi64(x, by);
-            const __m128i both = _mm_xor_si128(hash, _mm_unpackhi_epi64(hash, hash));
-            key[k] = x;
-            home[k] = tab + 2 * ((uint64_t)_mm_cvtsi128_si64(both) >> shift);
-            __builtin_prefetch(home[k]);
-        }
-        for (k = 0; k < some; k++) {
-            /* the line's first and third quarters are keys; 3 + 1 sets the next bit */
-            const __m512i line = _mm512_load_si512(home[k]), twice = _mm512_broadcast_i64x2(key[k]);
-            const unsigned is = 0x11u + _mm512_mask_cmpeq_epi64_mask(0x33, line, twice),
-                           first = is & 4, known = is & 0x44;
-            const Entry *x = home[k] + (first ^ 4) / 4;
-            const size_t got = cw == 2 ? x->w2.n : x->w4.n;
-            if (__builtin_expect(!known || !got, 0)) {
-                const size_t start = k ? end[k - 1] : from;
-                uint64_t both[2];
-                memcpy(both, &key[k], sizeof both);
-                at = encode_other(e, s + start, end[k] - start, known, both[0], both[1], home[k], out,
-                                  at, ow);
-                continue;
-            }
-            put_ids(&x->w2, out, at, cw, ow);
-            at += got;
-        }
-        from = end[some - 1], k = 0;
-    }
-    return at;
+    const __m128i bytes = near ? _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p)
+                               : _mm_loadu_si128((const __m128i *)p);
+    return _mm_or_si128(_mm_and_si128(bytes, *(const __m128i *)low_mask[n]),
+                        *(const __m128i *)length[n]);
 }
-PIECES(512, 2, 2)
-PIECES(512, 2, 4)
-PIECES(512, 4, 4)
+
+TIER_ATTR static inline uint64_t hash_512(__m128i key)
+{
+    const __m128i by = _mm_set_epi64x((int64_t)KEY_HI, (int64_t)KEY_LO);
+    const __m128i hash = _mm_mullo_epi64(key, by);
+    return (uint64_t)_mm_cvtsi128_si64(_mm_xor_si128(hash, _mm_unpackhi_epi64(hash, hash)));
+}
+
+TIER_ATTR static inline const Entry *find_512(const Entry *home, __m128i key, bool *known)
+{
+    /* the line's first and third quarters are keys; 3 + 1 sets the next bit */
+    const __m512i line = _mm512_load_si512(home), twice = _mm512_broadcast_i64x2(key);
+    const unsigned is = 0x11u + _mm512_mask_cmpeq_epi64_mask(0x33, line, twice), first = is & 4;
+    *known = is & 0x44;
+    return home + (first ^ 4) / 4;
+}
+
+#include "text/enc_tier.h"
 #endif
 
 /* By the widths of ids in the table and out: 2 and 2, 2 and 4, 4 and 4. */
 static Pieces *const *pieces_of(void)
 {
 #ifdef __x86_64__
-    static Pieces *const wide[] = { pieces512_2_2, pieces512_2_4, pieces512_4_4 };
-    if (cpu_allows("avx512")) return wide;
+    if (cpu_allows("avx512")) return pieces_512;
 #endif
-    static Pieces *const any[] = { pieces_2_2, pieces_2_4, pieces_4_4 };
-    return any;
+    return pieces_any;
 }
 
 /* split_ends() for any kind of pattern. */

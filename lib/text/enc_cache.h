@@ -47,10 +47,10 @@ static inline uint64_t key_hash(uint64_t lo, uint64_t hi)
 
 static inline void key_of(const char *s, size_t n, uint64_t *lo, uint64_t *hi)
 {
-    uint64_t k[2] = {0};
+    char k[16] = {0};
     memcpy(k, s, n);
-    *lo = k[0];
-    *hi = k[1] | (uint64_t)n << 56;
+    *lo = get_u64(k);
+    *hi = get_u64(k + 8) | (uint64_t)n << 56;
 }
 
 static inline Entry *enccache_line(const EncCache *c, uint64_t lo, uint64_t hi)
@@ -80,8 +80,8 @@ const uint32_t *enccache_long(const EncCache *c, const char *s, size_t bytes, ui
                               size_t *n);
 void enccache_put_long(EncCache *c, const char *s, size_t bytes, uint64_t hash, const uint32_t *id,
                     size_t n);
-/* false: s is no token. hash: key_hash() of up to KEY bytes, else xxh3. A token has two bits in a word of
- * 2^TOKEN_BITS. */
+/* false: s is no token. hash: key_hash() of up to KEY bytes, else xxh3. A token has two bits in one
+ * of 2^TOKEN_BITS words. */
 enum { TOKEN_BITS = 13 };
 static inline uint64_t *enccache_bits(const EncCache *c, uint64_t hash)
 {

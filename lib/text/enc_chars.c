@@ -1,12 +1,12 @@
 /* enc_chars.c -- beginning with characters of three bytes (Chinese, Japanese, Korean, ...) instead
  * of their bytes.
  *
- * Let c be a character whose bytes alone become one token. Merges happen in rising order of ids, and
- * inside c they are those of c alone until one crosses a border of c. The first that does is of two
- * tokens that meet there. If that is made of all of c on this side, or comes later than the merge
- * inside c that takes the bytes at the border, then c becomes its token in the text too. Where
- * this is so on both sides, the merges inside c can be done before all others: they touch nothing
- * else, and what is merged with c has a higher id.
+ * Let c be a character whose bytes alone become one token. Merges happen in rising order of ids,
+ * and inside c they are those of c alone until one crosses a border of c. The first that does is
+ * of two tokens that meet there. If that is made of all of c on this side, or comes later than the
+ * merge inside c that takes the bytes at the border, then c becomes its token in the text too.
+ * Where this is so on both sides, the merges inside c can be done before all others: they touch
+ * nothing else, and what is merged with c has a higher id.
  *
  * Merges of two tokens that meet at a border and one of which is a part of its character are found
  * in two tables, by the bytes there, yz|x'y': those that fit z|x'y', and those that fit yz|x'; the

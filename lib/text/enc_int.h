@@ -16,9 +16,10 @@ bool encmodel_plain(const EncModel *m);         /* false: none of the ways can b
 const uint32_t *encmodel_ids(const EncModel *m);        /* ids of t; NULL: they are the same */
 
 /* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by
- * a bijection. Its low bits choose a bucket, and the high ones, with the bucket's pilot, the one slot
- * where the pair can be. A slot holds the bits below the high ones, the tag, and the id: tag and slot
- * together tell the pair, so that nothing else need be compared. */
+ * a bijection. Its low bits choose a bucket, and the high ones, with the bucket's pilot, the one
+ * slot where the pair can be. A slot holds the bits below the high ones, the tag, and the id. The
+ * tag has the bucket's bits in it (14 of 15, for the largest table), so tag and slot together tell
+ * the pair, and nothing else need be compared. */
 typedef struct PairTable {
     const Tok *t;
     const uint32_t (*pair)[2];
@@ -77,7 +78,8 @@ static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
 /* out has room for n ids; returns how many. Plain tokenizers only:
  * scan: the lowest merge is searched for each time; n <= scan_max(), which is at most SCAN_MAX.
  * chars: the same, but begins with whole characters where that is as good, see enc_chars.c; any n;
- * makes its tables at the first call; any thread. Returns 0 if it begins with more than scan_max() symbols.
+ * makes its tables at the first call; any thread. Returns 0 if it begins with more than
+ * scan_max() symbols.
  * walk: O(n), see enc_walk.c. Only if walk_can().
  * heap: see heap.h; any n < 2^32. */
 enum { SCAN_MAX = 512 };
@@ -89,8 +91,8 @@ size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out);
 typedef struct Symbols { uint32_t id[SCAN_MAX + 2]; size_t n; bool bytes; } Symbols;
 /* The same as scan and chars for several pieces at once, so that one's steps go on while another
  * waits for the table of merges. First the symbols, as in Symbols; then n ids from id[0] on.
- * few_bytes() takes up to FEW_SYMBOLS bytes; few_chars() is false if it would begin with more symbols,
- * or has no tables. */
+ * few_bytes() takes up to FEW_SYMBOLS bytes; few_chars() is false if it would begin with more
+ * symbols, or has no tables. */
 enum { FEW = 12, FEW_SYMBOLS = 32 };
 typedef struct Few {
     uint32_t id[FEW_SYMBOLS + 5]; size_t n;
@@ -100,8 +102,10 @@ typedef struct Few {
 void few_bytes(Few *f, const char *s, size_t n);
 bool few_chars(EncModel *m, Few *f, const char *s, size_t n);
 void enc_scan_few(const EncModel *m, Few *const *piece, size_t count);          /* count <= FEW */
-/* The same with AVX-512 and VBMI2. two: merges of two bytes, by these as a number in memory, or 0xffff */
-void enc_few_avx512(const PairTable *m, const uint16_t *two, Few *const *piece, size_t count);
+/* The same with AVX2, and with AVX-512 and VBMI2. m has `slot`; two: merges of two bytes, by these
+ * as a number in memory, or 0xffff. */
+typedef void EncFew(const PairTable *m, const uint16_t *two, Few *const *piece, size_t count);
+EncFew enc_few_avx2, enc_few_avx512;
 
 struct CharTables;
 struct CharTables *char_tables_new(const EncModel *m, const Tok *t);    /* NULL: of no use */

@@ -1,9 +1,9 @@
 /* enc_pairs.c -- the table of merges; see enc_int.h.
  *
  * Buckets of about four pairs, the largest first: for each one pilots are tried until its pairs
- * fall into slots that are free, of which there are at least twice as many as pairs. No pilot keeps two
- * pairs of one bucket apart that have the same high bits: then another bijection is tried, of which
- * more than a third will do. */
+ * fall into slots that are free, of which there are at least twice as many as pairs. No pilot keeps
+ * two pairs of one bucket apart that have the same high bits: then another bijection is tried, of
+ * which more than a third will do. If none does, as merges can be made for, there is no table. */
 #include "text/enc_int.h"
 #include "base/io.h"
 #include <stdlib.h>

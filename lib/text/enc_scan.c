@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #ifdef __x86_64__
-#include <immintrin.h>
+#include "text/enc_avx2.h"
 #endif
 
 struct EncModel {
@@ -163,30 +163,7 @@ static size_t merge_any(const PairTable *m, Symbols *w, uint32_t *out)
 }
 
 #ifdef __x86_64__
-/* The same with keys of 16 bits, the merges alone: there is an instruction for the least of eight
- * and the first place where it stands. */
-#define AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
-enum { NONE = 0xffff };
-
-/* Bit i: a symbol, or a border, stands at i. */
-AVX2 static inline size_t next_of(uint64_t alive, size_t i)
-{
-    return (size_t)__builtin_ctzll(alive & -2ull << i);
-}
-
-AVX2 static inline size_t prev_of(uint64_t alive, size_t i)
-{
-    return 63 - (size_t)__builtin_clzll(alive & ((1ull << i) - 1));
-}
-
-/* Of n symbols those that are left; out may be id. */
-AVX2 static inline size_t alive_out(uint64_t alive, size_t n, const uint32_t *id, uint32_t *out)
-{
-    size_t got = 0;
-    for (alive &= ~(1ull << (n + 1)) & ~1ull; alive; alive &= alive - 1)
-        out[got++] = id[__builtin_ctzll(alive)];
-    return got;
-}
+/* The same with keys of 16 bits, see enc_avx2.h. */
 
 /* The keys of n symbols from id[1] on, n - 1 of them. */
 AVX2 static inline void first_keys(const EncModel *m, const uint32_t *id, size_t n, bool bytes,
@@ -199,13 +176,7 @@ AVX2 static inline void first_keys(const EncModel *m, const uint32_t *id, size_t
                              : (uint16_t)pair_quick(&pairs, id[i], id[i + 1]);
 }
 
-AVX2 static inline uint32_t minpos(__m128i v)           /* place << 16 | the least */
-{
-    return (uint32_t)_mm_cvtsi128_si32(_mm_minpos_epu16(v));
-}
-
 static const uint16_t lane[48] __attribute__((aligned(32))) = { [16] = NONE };
-static const uint16_t none_from[64] = { [FEW_SYMBOLS ... 63] = NONE };
 
 /* v with x at place i of 16. */
 AVX2 static inline __m256i with16(__m256i v, size_t i, uint32_t x)
@@ -236,85 +207,6 @@ AVX2 static size_t merge_16(const PairTable *table, Symbols *w, const uint16_t *
         key = with16(with16(key, gone - 1, NONE), i, right);
         if (before) key = with16(key, before - 1, left);
     }
-}
-
-/* A piece among others. Its keys are in memory, written one by one and read by eights: no loss, as
- * the others' steps come in between. */
-typedef struct Turn {
-    uint16_t key[16 + FEW_SYMBOLS];             /* [15]: of what is before the first symbol */
-    uint64_t alive;
-    uint32_t *id;
-    size_t n;
-} __attribute__((aligned(32))) Turn;
-
-AVX2 static inline uint32_t bytes_of(__m256i mask) { return (uint32_t)_mm256_movemask_epi8(mask); }
-
-/* The lowest merge; false if there is none. */
-AVX2 static inline __attribute__((always_inline)) bool step(const PairTable *m, Turn *w)
-{
-    const __m256i *v = (const __m256i *)(w->key + 16), x = v[0], y = v[1], z = _mm256_min_epu16(x, y);
-    const __m128i low = _mm256_castsi256_si128(z), high = _mm256_extracti128_si256(z, 1);
-    const uint32_t id = minpos(_mm_min_epu16(low, high)) & NONE;
-    if (id == NONE) return false;
-    const __m256i least = _mm256_set1_epi16((short)id);
-    const uint64_t where = bytes_of(_mm256_cmpeq_epi16(x, least)) |
-                           (uint64_t)bytes_of(_mm256_cmpeq_epi16(y, least)) << 32;
-    const size_t at = (size_t)__builtin_ctzll(where) / 2 + 1, gone = next_of(w->alive, at),
-                 after = next_of(w->alive, gone), before = prev_of(w->alive, at);
-    w->alive ^= 1ull << gone;
-    uint32_t right = pair_quick(m, id, w->id[after]), left = pair_quick(m, w->id[before], id);
-    w->id[at] = id;
-    w->key[15 + gone] = NONE;
-    w->key[15 + at] = (uint16_t)right;
-    w->key[15 + before] = (uint16_t)left;
-    return true;
-}
-
-/* The n bytes in s as symbols, and their keys: as many as there can be, for loops that end at n would be
- * mispredicted. */
-AVX2 static inline __attribute__((always_inline))
-void begin_bytes(const uint16_t *two, Few *p, uint16_t *key, const int half)
-{
-    for (int i = 16 * half; i < 16 * half + 16; i++) {
-        uint16_t pair;
-        memcpy(&pair, p->s + i, 2);
-        key[i] = two[pair];
-    }
-    for (int i = 16 * half; i < 16 * half + 16; i += 8) {
-        __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p->s + i)));
-        _mm256_storeu_si256((__m256i *)(p->id + 1 + i), x);
-    }
-    __m256i *v = (__m256i *)key + half;
-    const uint16_t *none = none_from + FEW_SYMBOLS - (p->n - 1) + 16 * half;
-    *v = _mm256_or_si256(*v, _mm256_loadu_si256((const __m256i *)none));
-}
-
-AVX2 static inline void begin(const EncModel *model, Few *p, Turn *w)
-{
-    w->n = p->n, w->id = p->id, w->alive = (4ull << p->n) - 1;
-    if (!p->bytes) {
-        memset(w->key, 0xff, sizeof w->key);
-        first_keys(model, p->id, p->n, false, w->key + 16);
-        return;
-    }
-    begin_bytes(model->bytes, p, w->key + 16, 0);
-    if (p->n > 16) begin_bytes(model->bytes, p, w->key + 16, 1);
-    else memset(w->key + 32, 0xff, 32);
-    p->id[0] = p->id[p->n + 1] = NO_ID;
-}
-
-AVX2 static void merge_few(const EncModel *model, Few *const *piece, size_t count)
-{
-    const PairTable m = model->pairs;
-    Turn w[FEW];
-    for (size_t k = 0; k < count; k++) begin(model, piece[k], &w[k]);
-    for (unsigned going = (1u << count) - 1; going; )
-        for (unsigned g = going; g; g &= g - 1) {
-            unsigned k = (unsigned)__builtin_ctz(g);
-            if (!step(&m, &w[k])) going ^= 1u << k;
-        }
-    for (size_t k = 0; k < count; k++)
-        piece[k]->n = alive_out(w[k].alive, w[k].n, w[k].id, w[k].id);
 }
 
 typedef struct Keys {
@@ -524,17 +416,19 @@ void enc_scan_few(const EncModel *m, Few *const *piece, size_t count)
 {
 #ifdef __x86_64__
     if (m->simd && !m->pairs.wide) {
-        if (m->vbmi2) enc_few_avx512(&m->pairs, m->bytes, piece, count);
-        else merge_few(m, piece, count);
+        (m->vbmi2 ? enc_few_avx512 : enc_few_avx2)(&m->pairs, m->bytes, piece, count);
         return;
     }
 #endif
     for (size_t k = 0; k < count; k++) {
         Few *p = piece[k];
         Symbols w;
+        if (p->bytes) {
+            p->n = enc_scan(m, (const char *)p->s, p->n, p->id);
+            continue;
+        }
         memcpy(w.id, p->id, (p->n + 2) * sizeof *w.id);
-        w.n = p->n, w.bytes = p->bytes;
-        if (p->bytes) p->n = enc_scan(m, (const char *)p->s, p->n, p->id);
-        else p->n = merge(m, &w, p->id);
+        w.n = p->n, w.bytes = false;
+        p->n = merge(m, &w, p->id);
     }
 }

@@ -1,21 +1,12 @@
 /* split_ends.c -- the tier for any processor, eight bytes at a time in ordinary registers; and the
  * choice of a tier. */
+#include "base/buf.h"
 #include "base/cpu.h"
 #include "text/split_int.h"
 #include <stdatomic.h>
 #include <string.h>
 
 #define ALL(byte) ((byte) * (uint64_t)0x0101010101010101u)
-
-static inline uint64_t load(const char *s)
-{
-    uint64_t w;
-    memcpy(&w, s, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    w = __builtin_bswap64(w);
-#endif
-    return w;
-}
 
 /* Bit k = the high bit of byte k. */
 static inline uint64_t gather(uint64_t m)
@@ -33,7 +24,7 @@ static inline void classify(const char *s, Block *b)
 {
     memset(b, 0, sizeof *b);
     for (int k = 0; k < 64; k += 8) {
-        uint64_t w = load(s + k), ascii = ~w & ALL(0x80), a = w & ALL(0x7f);
+        uint64_t w = get_u64(s + k), ascii = ~w & ALL(0x80), a = w & ALL(0x7f);
         b->letter |= gather(range(a | ALL(0x20), 'a', 'z') & ascii) << k;
         b->number |= gather(range(a, '0', '9') & ascii) << k;
         b->sp |= gather(range(a, ' ', ' ') & ascii) << k;
@@ -48,7 +39,7 @@ static inline uint64_t continuations(const char *s)
 {
     uint64_t m = 0;
     for (int k = 0; k < 64; k += 8) {
-        uint64_t w = load(s + k);
+        uint64_t w = get_u64(s + k);
         m |= gather(w & ~(w << 1)) << k;
     }
     return m;
@@ -58,7 +49,7 @@ static inline uint64_t letter_leads(const char *s)
 {
     uint64_t m = 0;
     for (int k = 0; k < 64; k += 8) {
-        uint64_t w = load(s + k), a = w & ALL(0x7f);
+        uint64_t w = get_u64(s + k), a = w & ALL(0x7f);
         m |= gather((range(a, 0x65, 0x69) | range(a, 0x6b, 0x6c)) & w & ALL(0x80)) << k;
     }
     return m;

@@ -5,8 +5,9 @@
  *   uint64_t continuations(const char *s)    which of the 64 bytes at s are 80..BF
  *   uint64_t letter_leads(const char *s)     which are E5..E9, EB or EC: U+5000..9FFF and
  *                                            U+B000..CFFF, all of them letters
- *   void put_bits(uint32_t *e, uint32_t from, uint64_t m)    from + the number of each bit of m, which is
- *                                            not 0, to e; 64 may be written. PUT_BITS says that it does
+ *   void put_bits(uint32_t *e, uint32_t from, uint64_t m)    from + the number of each bit of m,
+ *                                            which is not 0, to e; 64 may be written. PUT_BITS says
+ *                                            that the tier has its own
  *   TIER_NAME                                the function to make: as split_ends()
  *
  * The end of a piece depends only on the text from its beginning on. So each window of 64 bytes is
