@@ -39,6 +39,7 @@ void ckpt_add_kept(StWriter *w, const Param *p, const char *name, int ndim, cons
 static StWriter *model_writer(const Model *m, int mean)
 {
     StWriter *w = stw_new();
+    stw_hash(w);
     stw_meta(w, "format", "pt");
     if (m->merged) stw_meta(w, "merged_adapters", m->merged);
     if (m->cfg.stored != NARROW_F32) stw_narrow(w, m->cfg.stored);

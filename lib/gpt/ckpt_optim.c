@@ -39,6 +39,7 @@ StWriter *optim_writer(const Optim *o)
 {
     StWriter *w = stw_new();
     char s[32];
+    stw_hash(w);
     snprintf(s, sizeof s, "%" PRId64, o->t);
     stw_meta(w, "step", s);
     if (o->comm->ranks > 1) {

@@ -2,9 +2,12 @@
 #include "gpt/safetensors.h"
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define CHUNK (1 << 16)             /* reals converted at a time */
 
@@ -21,6 +24,7 @@ struct StWriter {
     bool begun;
     int narrow;                     /* of what is added */
     unsigned char *chunk;
+    XXH3_state_t *hash; size_t hashes;  /* of the tensor being written; where they are in head */
 };
 
 StWriter *stw_new(void)
@@ -40,6 +44,13 @@ void stw_narrow(StWriter *w, Narrow type)
 {
     assert(!w->begun && type <= NARROW_BF16);
     w->narrow = (int)type;
+}
+
+void stw_hash(StWriter *w)
+{
+    assert(!w->begun);
+    w->hash = XXH3_createState();
+    if (!w->hash || XXH3_64bits_reset(w->hash)) die("out of memory (for a hash)");
 }
 
 void stw_meta(StWriter *w, const char *key, const char *value)
@@ -71,11 +82,22 @@ void stw_add(StWriter *w, const char *name, int ndim, const int64_t *dim)
                (unsigned long long)w->data);
 }
 
+/* Zeros for now, in the metadata, a word for each tensor. */
+static void leave_hashes(StWriter *w)
+{
+    stw_meta(w, ST_HASHES, "");
+    w->meta.n--;                                    /* the closing quote */
+    w->hashes = 8 + strlen("{\"__metadata__\":{") + w->meta.n;
+    for (int i = 0; i < w->n; i++) buf_printf(&w->meta, "%016d", 0);
+    buf_char(&w->meta, '"');
+}
+
 /* The length and the header, padded with spaces so that the data is aligned to 8. */
 static void make_head(StWriter *w)
 {
     Buf *h = &w->head;
     if (w->begun) return;
+    if (w->hash) leave_hashes(w);
     w->begun = true;
     buf_u64(h, 0);
     buf_char(h, '{');
@@ -114,7 +136,14 @@ static void begin(StWriter *w)
     put(w, w->head.s, w->head.n);
 }
 
-void stw_begin(StWriter *w, Out *out) { w->out = out; begin(w); }
+void stw_begin(StWriter *w, Out *out)
+{
+    assert(!w->hash);
+    w->out = out;
+    begin(w);
+}
+
+
 void stw_begin_fd(StWriter *w, int fd) { w->fd = fd; begin(w); }
 
 static void put_le(unsigned char *p, real x)
@@ -126,6 +155,29 @@ static void put_le(unsigned char *p, real x)
 #endif
     memcpy(&u, &x, sizeof u);
     for (size_t i = 0; i < sizeof u; i++) p[i] = (unsigned char)(u >> 8 * i);
+}
+
+/* The chunk's first n bytes, of tensor d. */
+static void hash(StWriter *w, const Declared *d, size_t n)
+{
+    char hex[17];
+    XXH3_64bits_update(w->hash, w->chunk, n);
+    if (w->written < d->end) return;
+    snprintf(hex, sizeof hex, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(w->hash));
+    memcpy(w->head.s + w->hashes + 16 * (size_t)(d - w->tensor), hex, 16);
+    XXH3_64bits_reset(w->hash);
+}
+
+/* The header once more, now that they are known. */
+static void put_hashes(StWriter *w)
+{
+    size_t n = 16 * (size_t)w->n, done = 0;
+    while (w->hash && !w->err && done < n) {
+        ssize_t k = pwrite(w->fd, w->head.s + w->hashes + done, n - done,
+                           (off_t)(w->hashes + done));
+        if (k < 0 && errno != EINTR) w->err = errno;
+        if (k > 0) done += (size_t)k;
+    }
 }
 
 void stw_data(StWriter *w, const real *x, int64_t n)
@@ -141,6 +193,7 @@ void stw_data(StWriter *w, const real *x, int64_t n)
         else for (size_t i = 0; i < k; i++) put_le(w->chunk + i * sizeof *x, x[i]);
         put(w, w->chunk, k * d->width);
         w->written += k * d->width;
+        if (w->hash) hash(w, d, k * d->width);
         x += k; n -= (int64_t)k;
     }
 }
@@ -148,6 +201,7 @@ void stw_data(StWriter *w, const real *x, int64_t n)
 void stw_discard(StWriter *w)
 {
     buf_free(&w->meta); buf_free(&w->tensors); buf_free(&w->head);
+    XXH3_freeState(w->hash);
     free(w->chunk);
     free(w->tensor);
     free(w);
@@ -155,6 +209,7 @@ void stw_discard(StWriter *w)
 
 int stw_end(StWriter *w)
 {
+    put_hashes(w);
     int err = w->err;
     assert(err || w->written == w->data);
     stw_discard(w);

@@ -1,13 +1,20 @@
 /* safetensors.h -- reading and writing the safetensors format (8-byte header length, JSON header,
  * raw little-endian data). Strict: header at most 100 MB, offsets tile the data without overlap or
  * hole, shapes times width equal the span (64-bit checked), no duplicate names, no trailing bytes;
- * otherwise dies "FILE: not a valid safetensors file: why". Data is read when asked for. */
+ * otherwise dies "FILE: not a valid safetensors file: why". Data is read when asked for.
+ *
+ * The format has no checksums. Files of stw_hash() have them in __metadata__, which other programs pass
+ * over: "xxh3", of each tensor's bytes, in the order of the data, XXH3's 64 bits in 16 hexadecimal
+ * digits. A tensor that is read from its beginning to its end, in one or more calls with no other
+ * between them, is compared with its own; st_read_at() dies if it differs. */
 #ifndef GPT_SAFETENSORS_H
 #define GPT_SAFETENSORS_H
 #include "base/io.h"
 #include "base/json.h"
 #include "gpt/narrow.h"
 #include "ops/ops.h"
+
+#define ST_HASHES "xxh3"
 
 typedef enum {
     ST_F64, ST_F32, ST_F16, ST_BF16, ST_I64, ST_I32, ST_I16, ST_I8, ST_U8, ST_BOOL, ST_OTHER
@@ -37,6 +44,7 @@ typedef struct StWriter StWriter;
 StWriter *stw_new(void);
 void stw_narrow(StWriter *w, Narrow type);              /* F32, F16 or BF16, of what is added then */
 void stw_meta(StWriter *w, const char *key, const char *value);
+void stw_hash(StWriter *w);                             /* for stw_begin_fd(): with checksums */
 void stw_add(StWriter *w, const char *name, int ndim, const int64_t *dim);
 uint64_t stw_size(StWriter *w);                         /* of the whole file; add nothing after */
 void stw_begin(StWriter *w, Out *out);                  /* writes the header; a failed write dies */

@@ -4,10 +4,13 @@
 #include "gpt/safetensors.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <stdlib.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define HEADER_MAX 100000000u       /* bytes; the format's own limit */
 
@@ -19,7 +22,15 @@ struct StFile {
     StTensor *t; int n;
     Map by_name;
     const Json *meta;
+    struct Sums *sums;              /* NULL: the file has none */
 };
+
+/* Of the tensor that is being read, up to element next. */
+typedef struct Sums {
+    const char *want;               /* 16 digits for each tensor */
+    XXH3_state_t *hash;
+    const StTensor *now; int64_t next;
+} Sums;
 
 static const struct { const char *name; StType type; unsigned width; } dtypes[] = {
     { "F64", ST_F64, 8 }, { "F32", ST_F32, 4 }, { "F16", ST_F16, 2 }, { "BF16", ST_BF16, 2 },
@@ -157,6 +168,17 @@ static void parse_header(StFile *f, char *s, size_t n, uint64_t size)
     check_tiling(f, size);
 }
 
+/* Another program may have made other tensors of them, and kept what it did not know. */
+static void find_hashes(StFile *f)
+{
+    const Json *j = json_get(f->meta, ST_HASHES);
+    if (!j || j->len != 16 * (size_t)f->n) return;
+    f->sums = xcalloc(1, sizeof *f->sums);
+    f->sums->want = j->s;
+    f->sums->hash = XXH3_createState();
+    if (!f->sums->hash) die("out of memory (for a hash)");
+}
+
 StFile *st_open(const char *path)
 {
     StFile *f = xcalloc(1, sizeof *f);
@@ -177,6 +199,7 @@ StFile *st_open(const char *path)
     read_at(f, s, n, 8, "the header");
     f->data = 8 + n;
     parse_header(f, s, n, size - f->data);
+    find_hashes(f);
     return f;
 }
 
@@ -194,6 +217,8 @@ void st_close(StFile *f)
 {
     if (!f) return;
     close(f->fd);
+    if (f->sums) XXH3_freeState(f->sums->hash);
+    free(f->sums);
     map_free(&f->by_name);
     arena_free(&f->a);
     free(f->path);
@@ -232,6 +257,28 @@ static void convert(real *out, const unsigned char *p, StType type, size_t n)
 
 bool st_is_real(const StTensor *t) { return t->dtype <= ST_BF16 || t->dtype == ST_I32; }
 
+/* `size` bytes, n elements of t from `first` on, were read. */
+static void check(const StFile *f, const StTensor *t, int64_t first, int64_t n, const void *p,
+                  size_t size)
+{
+    char hex[17];
+    Sums *s = f->sums;
+    if (first == 0) {
+        XXH3_64bits_reset(s->hash);
+        s->now = t;
+    } else if (s->now != t || s->next != first) {
+        s->now = NULL;
+        return;
+    }
+    XXH3_64bits_update(s->hash, p, size);
+    s->next = first + n;
+    if (s->next < t->n) return;
+    s->now = NULL;
+    snprintf(hex, sizeof hex, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(s->hash));
+    if (memcmp(hex, s->want + 16 * (t - f->t), 16))
+        die("%s: tensor %s: damaged: its bytes are not those that were written", f->path, t->name);
+}
+
 void st_read_at(const StFile *f, const StTensor *t, int64_t first, int64_t n, real *out)
 {
     unsigned char chunk[1 << 16];
@@ -241,6 +288,7 @@ void st_read_at(const StFile *f, const StTensor *t, int64_t first, int64_t n, re
     while (n > 0) {
         size_t k = (uint64_t)n < step ? (size_t)n : step;
         read_at(f, chunk, k * width, f->data + t->off + (uint64_t)first * width, t->name);
+        if (f->sums) check(f, t, first, (int64_t)k, chunk, k * width);
         convert(out, chunk, t->dtype, k);
         out += k; first += (int64_t)k; n -= (int64_t)k;
     }

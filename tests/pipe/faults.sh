@@ -76,6 +76,17 @@ for f in state.json config.json optimizer-0.safetensors model.safetensors tokeni
     done
 done
 is "F77 files cut short are named" "echo $bad" 0
+bad=0
+for f in model optimizer-0; do                  # one bit of the data, wherever it is
+    size_f=$(wc -c <ten/$f.safetensors)
+    for at in 1 2 4 7; do
+        rm -rf hurt; cp -r ten hurt; at=$((size_f - size_f * at / 10))
+        byte=$(od -An -tu1 -j $at -N 1 ten/$f.safetensors)
+        printf "\\$(printf %o $((byte ^ 1)))" | dd of=hurt/$f.safetensors bs=1 seek=$at conv=notrunc 2>/dev/null
+        gpt-train -q -j 1 --resume -o hurt >/dev/null 2>err; [ $? -eq 1 ] && grep -q "hurt/$f.safetensors: tensor .*: damaged" err || { bad=$((bad + 1)); echo "$f $at: $(cat err)" >&2; }
+    done
+done
+is "F77 so are tensors with a bit turned" "echo $bad" 0
 hurt() { rm -rf hurt; cp -r ten hurt; tr '\n' ' ' <ten/state.json | sed "$1" >hurt/state.json; gpt-train -q -j 1 --resume -o hurt; }
 says 1 "'epochs' is not what it must be" "F77 an epoch that begins before the data" "hurt 's/\"position\": 0/\"position\": -1/'"
 says 1 "'epochs' is not what it must be" "F77 more shards than there are" "hurt 's/\"shards\": 1}/\"shards\": 2147483648}/'"

@@ -123,6 +123,53 @@ static void halves(const char *dtype, int ebits, int mbits)
     free(path);
 }
 
+/* Written with checksums, and again with bit `turned` of the data turned; read in pieces. */
+static void read_turned(void *arg)
+{
+    int turned = *(int *)arg;
+    char *path = tmp("sums");
+    real x[40], got[40];
+    int64_t dim[2] = { 5, 6 }, none = 0, ten = 10;
+    for (int i = 0; i < 40; i++) x[i] = (real)i / 7;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    StWriter *w = stw_new();
+    stw_hash(w);
+    stw_meta(w, "format", "pt");
+    stw_add(w, "a", 2, dim);
+    stw_add(w, "none", 1, &none);
+    stw_add(w, "b", 1, &ten);
+    off_t data = (off_t)(stw_size(w) - sizeof x);
+    stw_begin_fd(w, fd);
+    stw_data(w, x, 40);
+    if (stw_end(w)) die("cannot write");
+    unsigned char c;
+    if (turned >= 0) {
+        if (pread(fd, &c, 1, data + turned / 8) != 1) die("cannot read");
+        c ^= (unsigned char)(1 << turned % 8);
+        if (pwrite(fd, &c, 1, data + turned / 8) != 1) die("cannot write");
+    }
+    close(fd);
+    StFile *f = st_open(path);
+    st_read_at(f, st_find(f, "a"), 3, 4, got);          /* a part: nothing to compare */
+    st_read_at(f, st_find(f, "a"), 0, 20, got);
+    st_read_at(f, st_find(f, "a"), 20, 10, got + 20);
+    st_read(f, st_find(f, "none"), got + 30);
+    st_read(f, st_find(f, "b"), got + 30);
+    if (memcmp(x, got, sizeof x)) die("other numbers");
+    st_close(f);
+    free(path);
+}
+
+static void sums(void)
+{
+    int at[] = { -1, 0, 30 * 8 * (int)sizeof(real) - 1, 30 * 8 * (int)sizeof(real) };
+    read_turned(&at[0]);
+    ok(1, "a file with checksums is read");
+    ok(dies(1, "tensor a: damaged", read_turned, &at[1]), "the first bit of a tensor turned");
+    ok(dies(1, "tensor a: damaged", read_turned, &at[2]), "its last bit");
+    ok(dies(1, "tensor b: damaged", read_turned, &at[3]), "the first bit of the next one");
+}
+
 static void more_bad(void)
 {
     static const struct { const char *head, *why; int data;
@@ -253,6 +300,7 @@ int main(void)
     halves("F16", 5, 10);
     halves("BF16", 8, 7);
     more_bad();
+    sums();
     reading();
     round_trip();
     empty();
