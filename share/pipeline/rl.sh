@@ -18,8 +18,10 @@ if [ -z "${REWARD:-}" ]; then
     REWARD="jq -rnf '$here/gsm8k.jq'"
 fi
 # half of what the model can hold, at most 256: prompt and answer share it
-T=$(sed -n 's/.*"sequence_len": *\([0-9]*\).*/\1/p' "$run/config.json")
+number() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$run/config.json" | head -n 1; }
+T=$(number sequence_len); T=${T:-$(number max_position_embeddings)}
+[ -n "$T" ] || die "$run/config.json: neither sequence_len nor max_position_embeddings"
 n=$((T / 2 < 256 ? T / 2 : 256))
-if [ -f "$out/state.json" ]; then gpt-train --resume -o "$out" "$@" >>"$out.jsonl"
+if [ -f "$out/state.json" ] || [ -f "$out/commit.json" ]; then gpt-train --resume -o "$out" "$@" >>"$out.jsonl"
 else gpt-train --init "$run" --rl "$prompts" --reward "$REWARD" --max-tokens "$n" -o "$out" "$@" >"$out.jsonl"; fi
 echo "$out: reinforced on $prompts; talk to it: gpt-sample -m $out --chat"

@@ -52,11 +52,22 @@ ok "  and goes another way" "! cmp -s $dir/s/model.safetensors $dir/f/model.safe
 cp -r "$dir/base" "$dir/bare"; rm "$dir/bare/optimizer-0.safetensors" "$dir/bare/state.json"
 ok "weights alone will do" "gpt-train -j 1 --sft --init $dir/bare --train $dir/chat.rows --total-batch-size 72 -o $dir/b 2>&1 >/dev/null | grep -q 'begins afresh'"
 
+cat >"$dir/llama.json" <<'X'
+{"model_type": "llama", "vocab_size": 280, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+ "num_key_value_heads": 1, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": true}
+X
 # the script of make sft: does what is missing, and no more
 pipeline="$top/share/pipeline/sft.sh $dir/base $dir/chat.jsonl $dir/p -q -j 1 --epochs 4"
 exits 1 "the script, stopped half-way" "$pipeline --train $dir/none.rows"
 ok "  goes on with the rows that are there" "touch -d '1 hour ago' $dir/chat.jsonl; cp $dir/p.data/sft-00000.rows $dir/rows; $pipeline && cmp $dir/rows $dir/p.data/sft-00000.rows"
 ok "  and once more, changing nothing" "cp $dir/p/model.safetensors $dir/w; $pipeline && cmp $dir/w $dir/p/model.safetensors"
+mkdir "$dir/killed"; cp -r "$dir/p" "$dir/killed/p"; cp -r "$dir/p.data" "$dir/killed"; touch "$dir/killed/p.data/sft-00000.rows"
+for f in "$dir"/killed/p/*.json "$dir"/killed/p/*.safetensors "$dir"/killed/p/*.tok; do case $f in */status.json) ;; *) mv "$f" "$f.new";; esac; done
+(cd "$dir/killed/p" && printf '{"version": 1, "files": [%s], "remove": []}\n' "$(ls *.new | sed 's/\.new$//;s/.*/"&"/' | paste -sd, -)" >commit.json)
+ok "  after a kill within the first save, too" "$top/share/pipeline/sft.sh $dir/base $dir/chat.jsonl $dir/killed/p -q -j 1 --epochs 4 && cmp $dir/w $dir/killed/p/model.safetensors"
+$train --model "$dir/llama.json" -t "$dir/a.tok" --train "$dir/a.rows" --steps 1 --total-batch-size 24 -o "$dir/llama" >/dev/null
+ok "  a model of the Llama family" "$top/share/pipeline/sft.sh $dir/llama $dir/chat.jsonl $dir/l -q -j 1 --total-batch-size 64 --steps 1"
+is "  in rows of its context" "pack-rows --check $dir/l.data/sft-00000.rows | sed 's/.*\"seq_len\":\([0-9]*\).*/\1/'" 64
 says 1 "no model here" "no base" "$top/share/pipeline/sft.sh $dir/none $dir/chat.jsonl"
 
 # F36: each end of an answer is learned; F01: the first token of an answer too
