@@ -367,6 +367,7 @@ chat: $(BIN)
 
 # DATA is expanded by the shell, relative to here.
 pretrain: $(BIN)
+	@$(if $(and $(DEPTH),$(RUN),$(DATA)),true,false) || { echo "make pretrain DEPTH=n RUN=folder DATA='files' [VOCAB=n] [SEQ=n] [VAL=percent] [SPLIT=how] [TRAIN='options']" >&2; exit 2; }
 	@PATH="$(abspath $(BUILD))/bin:$$PATH" share/pipeline/pretrain $(if $(DEPTH),--depth $(DEPTH)) \
 	  $(if $(RUN),--run "$(RUN)") $(if $(VOCAB),--vocab $(VOCAB)) $(if $(SEQ),--seq-len $(SEQ)) \
 	  $(if $(VAL),--val $(VAL)) $(if $(SPLIT),--split "$(SPLIT)") $(if $(TRAIN),--train "$(TRAIN)") $(DATA)

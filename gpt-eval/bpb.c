@@ -4,6 +4,7 @@
 #include "eval.h"
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 /* A batch at a time, so that progress shows. */
@@ -44,6 +45,9 @@ void bpb_task(Subject *s, const StrList *shards, Out *out)
     if (B > most) die_usage("--batch: %d rows of T %" PRIu32 " are too many", B, d->head.T);
     if ((uint64_t)B > rows) B = (int)rows;
     Bpb r = bpb_of(s, d, rows, B);
+    if (!isfinite(r.all))
+        die("%s: the model's losses are not finite: its weights are damaged or its training diverged",
+            s->dir);
     Buf b = {0};
     buf_str(&b, "{\"task\": \"bpb\"");
     rec_num(&b, "bpb", bpb_value(&r));

@@ -136,6 +136,7 @@ void chat_task(Subject *s, const StrList *operands, Out *out)
 {
     Task **task = xcalloc((size_t)operands->n, sizeof *task);
     Out *items = opt.items ? out_open(opt.items, 0) : NULL;
+    if (items && out_same(items, out)) die_usage("--items: %s is where the results go", opt.items);
     Chat *chat = chat_new(s->tok, s->dir, s->enc, chat_guess(s->tok), -1);
     chat_stops(chat, s->stop);
     Gen *gen = gen_new(s->m);

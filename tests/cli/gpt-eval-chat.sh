@@ -50,6 +50,7 @@ is "gzip, CR LF, blank lines, a byte-order mark" "{ printf '\357\273\277'; sed '
     "$($ev chat "$dir/mmlu.jsonl" | head -n 1 | sed 's/, "model.*//')"
 one=$($ev -B 1 chat "$dir/mmlu.jsonl")
 for b in 2 4 100; do is "letters in batches of $b" "$ev -B $b chat $dir/mmlu.jsonl" "$one"; done
+says 2 "is where the results go" "items and results in one file" "$ev -n 1 --limit 1 --items $dir/i -o $dir/i chat counting"
 ok "items are told one by one" "$ev --items $dir/items chat $dir/mmlu.jsonl $dir/gsm8k.jsonl; [ \$(wc -l <$dir/items) -eq 16 ]"
 is "  the right ones are those counted" "$ev --items $dir/items chat $dir/mmlu.jsonl | $(field accuracy) | head -n 1 | awk '{ print int(\$1 * 9 + 0.5) }'" \
     "$(grep -c '"right": true' "$dir/items")"

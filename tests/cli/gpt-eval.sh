@@ -34,6 +34,9 @@ for b in 3 8 1000; do
     ok "batches of $b: equal to 1e-6" \
         "$ev -B $b bpb $dir/a.rows | $(val bpb) | awk '{d = (\$1 - $b1) / $b1; exit !(d < 1e-6 && d > -1e-6)}'"
 done
+cp -r "$dir/m" "$dir/nan"; LC_ALL=C sed -i 's/"xxh3"/"none"/' "$dir/nan/model.safetensors"
+printf '\300\177\300\177' | dd of="$dir/nan/model.safetensors" bs=1 seek=$(($(wc -c <"$dir/nan/model.safetensors") - 4)) conv=notrunc 2>/dev/null
+says 1 "$dir/nan: the model's losses are not finite" "weights that are not numbers" "gpt-eval -q -m $dir/nan bpb $dir/a.rows"
 is "a limit" "$ev --limit 3 bpb $dir/a.rows | $(val rows)" 3
 is "shards add up" "$ev bpb $dir/a.rows $dir/a.rows | $(val tokens)" \
     "$(($($ev bpb "$dir/a.rows" | eval "$(val tokens)") * 2))"

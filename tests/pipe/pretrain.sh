@@ -24,6 +24,10 @@ ok "killed at four stages, and run again" "go three >three.out 2>&1"
 ok "the same bytes in every file" "same one.whole three"
 ok "no step is missing or there twice" "[ \"\$(sed -n 's/^{\"step\": \([0-9]*\), \"epoch.*/\1/p' three/metrics.jsonl | tr '\n' ' ')\" = \"\$(seq 60 | tr '\n' ' ')\" ]"
 says 1 "was begun with other settings" "other settings are refused" "'$top/share/pipeline/pretrain' --depth 3 --run three --vocab 300 --seq-len 64 --val 10 world.txt"
+if command -v flock >/dev/null; then
+    mkdir busy && exec 8>>busy/.lock && flock -n 8 && says 1 "busy: another pretrain is at work here" "two at once" "'$top/share/pipeline/pretrain' --depth 2 --run busy world.txt"
+    exec 8>&-
+else skip "two at once" "no flock(1)"; fi
 says 2 "no data" "no data" "'$top/share/pipeline/pretrain' --depth 2 --run x"
 says 1 "none.txt" "data that is not there" "'$top/share/pipeline/pretrain' --depth 2 --run x none.txt"
 says 2 "unknown option '--dept'" "a wrong option" "'$top/share/pipeline/pretrain' --dept 2 --run x world.txt"
