@@ -193,6 +193,7 @@ static void put(const char *s, size_t n)
 
 static void write_counts(const Pieces *v)
 {
+    unlink(path);               /* what was read is not written over */
     Out *o = out_open(path, 0);
     counts_write(o, v, &(CountInfo){ 3, 50, 60 });
     out_close(o);

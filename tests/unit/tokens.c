@@ -49,6 +49,7 @@ static int round_trip(const TokenHead *head, const size_t *len, size_t nlen, siz
     uint8_t *mask = xmalloc(max);
     Rng rng;
     rng_init(&rng, 1, 0);
+    unlink(path);               /* what was read is not written over */
     TokenWriter *w = tokens_create(path, head);
     for (size_t d = 0; d < ndocs; d++) {
         doc_make(&rng, head->vocab, len[d % nlen], id, mask);
@@ -141,6 +142,7 @@ static void bytes(bool masks, const char *what)
     static const uint8_t ma[] = { 0, 1 }, mc[] = { 0, 0, 255 };
     Buf want = {0}, got = {0};
     by_hand(&want, masks);
+    unlink(path);
     TokenWriter *w = tokens_create(path, masks ? &masked : &plain);
     tokens_write(w, a, masks ? ma : NULL, 2);
     tokens_write(w, c, masks ? mc : NULL, 3);
@@ -282,6 +284,7 @@ static void parts(uint32_t vocab)
     h.vocab = vocab;
     int width = token_width(vocab);
     char *other = xasprintf("%s.parts", path);
+    unlink(path);
     TokenWriter *a = tokens_create(path, &h), *b = tokens_create(other, &h);
     uint32_t *id = xreallocarray(NULL, MOST, sizeof *id);
     uint16_t *half = xreallocarray(NULL, MOST, sizeof *half);
