@@ -46,6 +46,7 @@ Judge *judge_open(const Tok *tok, Chat *chat, int64_t step);    /* step < 0: a n
 /* The rewards of n answers to each of k prompts, a [k,n]; phase is for the log. 0: a signal came.
  * Dies if the filter fails, once the run is saved. */
 int judge(Judge *j, Run *r, const Prompt *const *p, Answer *a, int k, int n, const char *phase);
+void judge_end(Judge *j, Run *r);   /* nothing more is asked; ends the run if there were more answers */
 int judge_failed(const Judge *j);   /* the log could not be written */
 void judge_close(Judge *j);
 

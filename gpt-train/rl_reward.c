@@ -134,6 +134,12 @@ _Noreturn static void give_up(Run *r, const char *why, const char *line)
         bad ? "could not be saved in" : "is saved in", opt.out);
 }
 
+void judge_end(Judge *j, Run *r)
+{
+    const char *why = filter_end(j->filter);
+    if (why) give_up(r, why, NULL);
+}
+
 int judge(Judge *j, Run *r, const Prompt *const *p, Answer *a, int k, int n, const char *phase)
 {
     char *line = NULL;

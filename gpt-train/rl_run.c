@@ -79,6 +79,7 @@ int rl_loop(Run *r)
         eval_now(r);
         run_save_due(r);
     }
+    if (!stopped_by && !r->log.failed && !judge_failed(r->rl->judge)) judge_end(r->rl->judge, r);
     progress_end(&r->progress);
     run_save_last(r);
     answers_free(a, N);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum { LINE_MOST = 1 << 20 };
+static const char too_much[] = "gave more lines than it got";
 
 struct Filter {
     pid_t pid;
@@ -57,7 +58,7 @@ static const char *exchange(Filter *f, const Buf *in, size_t n, double seconds,
     double end = now_seconds() + seconds;
     char part[65536];
     if (poll(&(struct pollfd){ f->out, POLLIN, 0 }, 1, 0) > 0 && read(f->out, part, 1) > 0)
-        return "gave more lines than it got";           /* in answer to the last ones */
+        return too_much;                                /* in answer to the last ones */
     while (have < n || sent < in->n) {
         double left = end - now_seconds();
         if (cancel && *cancel) return "interrupted";
@@ -85,7 +86,7 @@ static const char *exchange(Filter *f, const Buf *in, size_t n, double seconds,
         if (more) end = now_seconds() + seconds;
         have += more;
     }
-    if (have > n || line < out->n) return "gave more lines than it got";
+    if (have > n || line < out->n) return too_much;
     return NULL;
 }
 
@@ -100,10 +101,25 @@ const char *filter_ask(Filter *f, const Buf *in, size_t n, double seconds,
     return why;
 }
 
+const char *filter_end(Filter *f)
+{
+    const double end = now_seconds() + 0.5;
+    char c;
+    close(f->in), f->in = -1;
+    for (double left; (left = end - now_seconds()) > 0; ) {
+        if (poll(&(struct pollfd){ f->out, POLLIN, 0 }, 1, (int)(left * 1000) + 1) <= 0) continue;
+        const ssize_t k = read(f->out, &c, 1);
+        if (k > 0) return too_much;
+        if (k == 0) break;
+    }
+    return NULL;
+}
+
 void filter_close(Filter *f)
 {
     if (!f) return;
-    close(f->in), close(f->out);
+    if (f->in >= 0) close(f->in);
+    close(f->out);
     if (f->pid > 0) {
         double end = now_seconds() + 0.5;
         while (waitpid(f->pid, NULL, WNOHANG) == 0)

@@ -61,6 +61,7 @@ fails "neither a number nor null: 'good'" "that answers in words" "while read -r
 fails "neither a number nor null" "that answers with an empty line" "while read -r x; do echo; done"
 fails "neither a number nor null" "that answers NaN" "while read -r x; do echo NaN; done"
 fails "more lines than it got" "that answers twice" "while read -r x; do echo 1; echo 1; done" any
+fails "more lines than it got" "that says more at its end" "while read -r x; do echo 1; done; echo 1" any
 says 1 "no-such-program" "that is not there" "$rl --steps 5 --reward no-such-program --force -o bad"
 ok "what was saved goes on" "gpt-train -q -j 1 --resume -o bad --reward 'sh first_a' >bad.jsonl"
 is "to the end" "last bad.jsonl step" 5

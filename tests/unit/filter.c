@@ -48,6 +48,14 @@ int main(void)
     if (!why) why = ask(f, "c\n", 1, 9);
     ok(why && strstr(why, "more lines"), "one that says too much: %s", why ? why : "nothing");
     filter_close(f);
+    f = filter_open("read x; echo $x; read x; echo $x; cat");
+    ok(!ask(f, "a\nb\n", 2, 9) && !filter_end(f), "one that ends with its input");
+    filter_close(f);
+    f = filter_open("read x; echo $x; cat; sleep 0.1; echo more");
+    why = ask(f, "a\n", 1, 9);
+    ok(!why && (why = filter_end(f)) && strstr(why, "more lines"), "one that says too much at its end: %s",
+       why ? why : "nothing");
+    filter_close(f);
     is_said("tr '\\n' ' '; ", "a\n", 1, "0 of 1", "one without line ends");
     is_said("nosuchcommand", "a\n", 1, "status 127", "one that is not there");
     volatile sig_atomic_t stop = 1;
