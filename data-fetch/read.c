@@ -9,6 +9,7 @@
 #include "name.h"
 #include "text/docs.h"
 #include "text/utf8.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -210,6 +211,10 @@ static void read_text(Read *r, const char *path, In *in, const Buf *head, size_t
     while (more && (k = in_some(in, &p)) > 0) {
         more = text_bytes(&s, &t, p, k);
         in_skip(in, k);
+        if (t.buf.n > in_longest())
+            die("%s: byte %" PRIu64 ": a document longer than %zu MB: too long for this machine's "
+                "memory (where do documents end? see --split)", in_name(in), in_offset(in),
+                in_longest() >> 20);
     }
     text_end(&t);
     r->empty += t.empty;

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -276,6 +277,19 @@ void in_exact(In *in, void *p, size_t n, const char *what)
         die("%s: ends inside %s, byte %" PRIu64, in->name, what, in_offset(in));
 }
 
+size_t in_longest(void)
+{
+    static _Atomic size_t most;
+    if (most) return most;
+    double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    struct rlimit r;
+    if (!getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY && (double)r.rlim_cur < bytes)
+        bytes = (double)r.rlim_cur;
+    if (!(bytes > 1 << 22)) bytes = 1 << 22;
+    if (bytes > (double)(SIZE_MAX / 2)) bytes = (double)(SIZE_MAX / 2);
+    return most = (size_t)(bytes / 4);
+}
+
 bool in_line(In *in, Buf *b)
 {
     buf_clear(b);
@@ -284,6 +298,9 @@ bool in_line(In *in, Buf *b)
     do {
         const char *s = in->buf + in->pos, *lf = memchr(s, '\n', in->end - in->pos);
         size_t n = lf ? (size_t)(lf - s) : in->end - in->pos;
+        if (n > in_longest() - b->n)
+            die("%s: line %" PRIu64 ": longer than %zu MB: too long for this machine's memory",
+                in->name, in->line, in_longest() >> 20);
         buf_add(b, s, n);
         in->pos += n + (lf != NULL);
         if (!lf) continue;

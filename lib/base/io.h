@@ -34,9 +34,12 @@ void in_skip(In *in, size_t n);                 /* consume n of what in_some() s
 void in_exact(In *in, void *p, size_t n, const char *what);
 uint64_t in_offset(const In *in);               /* bytes consumed so far (unpacked) */
 /* Next line into b (cleared first), without its LF or CR LF; false at the end. A last line without
- * LF counts. in_lineno() is the number of the line just read, from 1. */
+ * LF counts. in_lineno() is the number of the line just read, from 1. A line longer than
+ * in_longest() dies. */
 bool in_line(In *in, Buf *b);
 uint64_t in_lineno(const In *in);
+/* What one text may take: a quarter of the memory that there is, or that the process may have. */
+size_t in_longest(void);
 void in_close(In *in);
 
 typedef struct Out Out;
