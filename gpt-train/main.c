@@ -378,6 +378,7 @@ static int train(void)
     char *file = NULL;
     const Json *state = NULL;
     signals_begin();
+    options_keepable();
     ranks_options();
     check_output();
     check_init();

@@ -70,6 +70,7 @@ const Opt *options_find(const char *name);      /* the table's entry; name must 
 int options_shuffle(uint64_t *seed);            /* 0: --shuffle none */
 
 /* options_kept.c */
+void options_keepable(void);                     /* dies if one could not be read back from there */
 void options_json(Buf *b);                      /* those that define the run, as an object */
 /* Rates and batch of another run, unless given here: saved is its object of options. */
 void options_inherit(const Json *saved, const char *file, Arena *keep);

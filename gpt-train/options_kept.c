@@ -2,6 +2,7 @@
  * line. */
 #include "base/err.h"
 #include "options.h"
+#include "text/utf8.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,22 @@ void options_json(Buf *b)
         value_json(b, options_find(kept[i].name));
     }
     buf_char(b, '}');
+}
+
+static void need_utf8(const char *name, const char *s)
+{
+    if (s && utf8_valid(s, strlen(s)) < strlen(s))
+        die_usage("--%s: '%s' is not UTF-8: state.json could not keep it for a resume", name, s);
+}
+
+void options_keepable(void)
+{
+    for (int i = 0; i < NKEPT; i++) {
+        const Opt *o = options_find(kept[i].name);
+        const StrList *l = o->to;
+        if (o->kind == O_STR) need_utf8(o->name, *(const char **)o->to);
+        for (int k = 0; o->kind == O_LIST && k < l->n; k++) need_utf8(o->name, l->s[k]);
+    }
 }
 
 static int list_from(StrList *l, const Json *j, Arena *keep)

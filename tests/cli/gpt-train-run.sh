@@ -28,6 +28,9 @@ is "  which is the least of the metrics" "grep '\"loss\"' m.jsonl | sed -n 's/.*
 says 1 "weights only" "the best is nothing to resume" "gpt-train -q --resume -o m/best"
 says 0 "--keep-best: no --val" "no validation, no best" "gpt-train -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 --total-batch-size 64 -t a.tok --train a.rows --steps 1 --keep-best -o nob >/dev/null"
 
+bytes=$(printf 'b\377.rows'); cp a.rows "$bytes"
+says 2 "is not UTF-8" "a name that a resume could not find again" "$base0 --total-batch-size 64 --train '$bytes' -t a.tok --steps 1 -o bytes"
+
 # ---- over an older run
 cp -r m over; rm -r over/step-000006; mkdir over/step-000004; touch over/step-000004/notes
 says 1 "holds a model already" "a run over another one is refused" "$base --steps 3 --metrics none.jsonl -o over"
