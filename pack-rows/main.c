@@ -72,6 +72,7 @@ static void pack_stream(Job *j, const char *path)
 {
     TokenHead h;
     TokenReader *r = tokens_open(path, &h);
+    io_reads(path);                     /* till the end: shards get their names later */
     const char *name = strcmp(path, "-") ? path : "stdin";
     if (j->pack) tokens_same(name, &h, j->first, &j->head);
     else job_begin(j, &h, name);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct Known { dev_t dev; ino_t ino; struct Known *next; };
-static struct Known *read_files, *written;      /* inputs stay known; outputs until they are closed */
+static struct Known *read_files, *written;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct Known **find(struct Known **at, const struct stat *st)
@@ -39,14 +39,17 @@ void clash_write(const struct stat *st, const char *name)
         die("%s: is read, too: give the output another name", name);
 }
 
-void clash_written(const struct stat *st)
+static void drop(struct Known **list, const struct stat *st)
 {
     pthread_mutex_lock(&mutex);
-    struct Known **at = find(&written, st), *k = *at;
+    struct Known **at = find(list, st), *k = *at;
     if (k) *at = k->next;
     pthread_mutex_unlock(&mutex);
     free(k);
 }
+
+void clash_was_read(const struct stat *st) { drop(&read_files, st); }
+void clash_written(const struct stat *st) { drop(&written, st); }
 
 void io_reads(const char *path)
 {

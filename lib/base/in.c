@@ -25,6 +25,7 @@ struct In {
     int fd;                                         /* -1: pull() in its place */
     InPull *pull; void *arg;
     bool raw, eof;
+    struct stat st;
     State state;
     char *name;
     char *buf; size_t pos, end;                     /* buf[pos..end) is not consumed yet */
@@ -46,11 +47,10 @@ static In *open_in(const char *path, bool raw)
     in->name = xstrdup(!*path ? "''" : strcmp(path, "-") ? path : "stdin");
     in->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (in->fd < 0) die("%s:", in->name);
-    struct stat st;
-    if (fstat(in->fd, &st) < 0) die("%s:", in->name);
-    if (S_ISDIR(st.st_mode)) die("%s: is a directory", in->name);
-    if (!raw) clash_read(&st, in->name);
-    if (S_ISREG(st.st_mode)) posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    if (fstat(in->fd, &in->st) < 0) die("%s:", in->name);
+    if (S_ISDIR(in->st.st_mode)) die("%s: is a directory", in->name);
+    if (!raw) clash_read(&in->st, in->name);
+    if (S_ISREG(in->st.st_mode)) posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     in->raw = raw;
     in->buf = xmalloc(BUFSIZE);
     return in;
@@ -316,6 +316,7 @@ void in_close(In *in)
 #ifdef HAVE_ZSTD
     ZSTD_freeDStream(in->zstd);
 #endif
+    if (in->fd >= 0 && !in->raw) clash_was_read(&in->st);
     if (in->fd >= 0) close(in->fd);
     free(in->packed);
     free(in->buf);

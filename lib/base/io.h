@@ -10,8 +10,8 @@
  * that exists and is not a regular file (/dev/full, a FIFO, /dev/stdout) is written directly, as
  * is "-". Every write is checked, to the close; a failure dies "FILE: why" (exit 1).
  *
- * A file that in_open() has read cannot be an Out, nor the other way round, under whatever name: the
- * text would be lost, or with >> read for ever. The second one dies.
+ * A file that in_open() reads cannot be an Out at the same time, under whatever name: the text would
+ * be lost, or with >> read for ever. The second one dies.
  */
 #ifndef BASE_IO_H
 #define BASE_IO_H
@@ -58,7 +58,7 @@ uint64_t out_offset(const Out *o);              /* bytes written so far */
 void out_close(Out *o);                         /* flush, fsync, rename */
 void out_discard(Out *o);                       /* drop a named file; what went to a pipe is gone */
 
-/* The same of files that are read or written by other means. */
+/* The same of files that are read or written by other means, from now on. */
 void io_reads(const char *path);
 void io_writes(const char *path);
 

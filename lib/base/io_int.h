@@ -12,10 +12,11 @@ void fd_wait(int fd, int events);               /* until a non-blocking descript
 int fd_named(const char *path);                 /* /dev/stdin, /dev/fd/N ...: N, else -1 */
 char *path_beside(const char *path, const char *name);  /* name in path's folder; free() it */
 
-/* A file is opened to be read, or will be replaced by an output, which is closed at last. The first
- * two die if it is one of the others already; what is no regular file is let pass. */
+/* A file is opened to be read, or will be replaced by an output; it is closed. The first two die if
+ * it is one of the others now; what is no regular file is let pass. */
 void clash_read(const struct stat *st, const char *name);
 void clash_write(const struct stat *st, const char *name);
+void clash_was_read(const struct stat *st);
 void clash_written(const struct stat *st);
 
 #endif
