@@ -164,7 +164,9 @@ static void show_text(const char *dir, const Status *s, Buf *b)
             add_time(b, "ETA ", number(s->now, "eta"));
         }
         add_time(b, "trained for ", number(s->now, "seconds"));
-        add_time(b, "seen before ", difftime(time(NULL), 0) - number(s->now, "updated"));
+        const double ago = difftime(time(NULL), 0) - number(s->now, "updated");
+        add_time(b, "last seen ", ago);
+        if (!isnan(ago)) buf_str(b, " ago");
         if (s->running)
             buf_printf(b, ", process %.0f on %s", number(s->now, "pid"), text(s->now, "host"));
         buf_char(b, '\n');

@@ -172,7 +172,7 @@ static void parse_header(StFile *f, char *s, size_t n, uint64_t size)
 static void find_hashes(StFile *f)
 {
     const Json *j = json_get(f->meta, ST_HASHES);
-    if (!j || j->len != 16 * (size_t)f->n) return;
+    if (!j || j->kind != J_STR || j->len != 16 * (size_t)f->n) return;
     f->sums = xcalloc(1, sizeof *f->sums);
     f->sums->want = j->s;
     f->sums->hash = XXH3_createState();
@@ -276,7 +276,8 @@ static void check(const StFile *f, const StTensor *t, int64_t first, int64_t n, 
     s->now = NULL;
     snprintf(hex, sizeof hex, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(s->hash));
     if (memcmp(hex, s->want + 16 * (t - f->t), 16))
-        die("%s: tensor %s: damaged: its bytes are not those that were written", f->path, t->name);
+        die("%s: tensor %s: damaged: its bytes are not those that were written (or a program changed them "
+            "that kept '" ST_HASHES "' of the metadata, which is to go then)", f->path, t->name);
 }
 
 void st_read_at(const StFile *f, const StTensor *t, int64_t first, int64_t n, real *out)

@@ -3,6 +3,7 @@
 #include "text/docs.h"
 #include "text/jsonl.h"
 #include "text/utf8.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,6 +241,9 @@ bool docs_block(DocReader *r, DocBlock *k, size_t want)
         const char *lf = b->n > seen ? memrchr(b->s + seen, '\n', b->n - seen) : NULL;
         bool end = got < ask;
         seen = b->n;
+        if (!lf && b->n > in_longest())         /* the block begins with the line */
+            die("%s: the line that begins at byte %" PRIu64 " is longer than %zu MB: too long for this "
+                "machine's memory", docs_name(r), in_offset(r->in) - b->n, in_longest() >> 20);
         if (!lf && !end) continue;
         size_t whole = lf && !end ? (size_t)(lf + 1 - b->s) : b->n;
         buf_add(&r->rest, b->s + whole, b->n - whole);

@@ -11,5 +11,9 @@ says 1 "/dev/zero: byte " "a text of no lines" "$limit; timeout 60 data-fetch /d
 says 1 "stdin: line 1: longer than 122 MB" "a row" "as '{\"a\": \"b' | ($limit; timeout 60 data-fetch -o x)"
 says 1 "stdin: line 1: longer than 122 MB" "prompts" "as a | ($limit; timeout 60 gpt-sample -q -j 1 -m m)"
 says 1 "/dev/zero: line 1: longer than 122 MB" "questions" "$limit; timeout 60 gpt-eval -q -j 1 -m m chat /dev/zero"
+says 1 "stdin: the line that begins at byte 24 is longer than 122 MB" "documents" \
+    "{ cat a.jsonl; as '{\"text\": \"b'; } | ($limit; timeout 60 tok-encode -q -j 1 -t a.tok -o x)"
+says 1 "stdin: line 1: longer than 122 MB" "documents to train on" \
+    "as '{\"text\": \"b' | ($limit; timeout 60 bpe-train -q -j 1 -v 265 -o x)"
 ok "nothing is left" "! ls | grep -e x -e tmp"
 finish
