@@ -218,9 +218,9 @@ Lora *plan_lora(Model *m, int train)
     return l;
 }
 
-/* Besides what a model asks for: what the process holds now, before there is a model (code, libraries,
- * tables, the tokenizer; in whole MiB, that a plan is the same each time), or where that is not known
- * what it mostly is; and the code, stacks and records that a run adds, as measured. */
+/* Besides what a model asks for: what the process holds now, before there is a model (code,
+ * libraries, tables, the tokenizer; in whole MiB, that a plan is the same each time), or where that
+ * is not known what it mostly is; and the code, stacks and records that a run adds, as measured. */
 static double program_bytes(void)
 {
     const double run = 2.4e6, mib = 1 << 20;

@@ -14,7 +14,8 @@ Filter *filter_open(const char *cmd);           /* dies if it cannot be started 
 /* Sends the n lines of in (each with its LF), and waits for n lines, LF included, into out (cleared
  * first). NULL, or what went wrong (no line may be trusted then): it ended, took more than
  * `seconds` without a line, sent a line too many (perhaps told by the next call or filter_end()), a
- * line of more than 1 MB, or *cancel (may be NULL) became not 0. In the last case the message is "interrupted".
+ * line of more than 1 MB, or *cancel (may be NULL) became not 0. In the last case the message is
+ * "interrupted".
  */
 const char *filter_ask(Filter *f, const Buf *in, size_t n, double seconds,
                        const volatile sig_atomic_t *cancel, Buf *out);

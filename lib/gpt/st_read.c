@@ -276,8 +276,8 @@ static void check(const StFile *f, const StTensor *t, int64_t first, int64_t n, 
     s->now = NULL;
     snprintf(hex, sizeof hex, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(s->hash));
     if (memcmp(hex, s->want + 16 * (t - f->t), 16))
-        die("%s: tensor %s: damaged: its bytes are not those that were written (or a program changed them "
-            "that kept '" ST_HASHES "' of the metadata, which is to go then)", f->path, t->name);
+        die("%s: tensor %s: damaged: its bytes are not those that were written (or a program changed "
+            "them that kept '" ST_HASHES "' of the metadata, which is to go then)", f->path, t->name);
 }
 
 void st_read_at(const StFile *f, const StTensor *t, int64_t first, int64_t n, real *out)

@@ -83,9 +83,9 @@ static void n_uncast(real *y, const Act *x, int64_t n)
     moved((double)n, REAL * (double)n);
 }
 
-/* What is packed of a product [m,k] [k,n]: for each thread a block of the left operand; of the right one,
- * for all of them, what a pass over 1,536 of k needs, each at most 4 MB of it. Two bfloat16s are in a
- * real's place. */
+/* What is packed of a product [m,k] [k,n]: for each thread a block of the left operand; of the
+ * right one, for all of them, what a pass over 1,536 of k needs, each at most 4 MB of it. Two
+ * bfloat16s are in a real's place. */
 static void packs(int n, int k)
 {
     enum { LEFT = 384 << 10, RIGHT = 4 << 20, DEPTH = 1536 };

@@ -242,8 +242,8 @@ bool docs_block(DocReader *r, DocBlock *k, size_t want)
         bool end = got < ask;
         seen = b->n;
         if (!lf && b->n > in_longest())         /* the block begins with the line */
-            die("%s: the line that begins at byte %" PRIu64 " is longer than %zu MB: too long for this "
-                "machine's memory", docs_name(r), in_offset(r->in) - b->n, in_longest() >> 20);
+            die("%s: the line that begins at byte %" PRIu64 " is longer than %zu MB: too long for "
+                "this machine's memory", docs_name(r), in_offset(r->in) - b->n, in_longest() >> 20);
         if (!lf && !end) continue;
         size_t whole = lf && !end ? (size_t)(lf + 1 - b->s) : b->n;
         buf_add(&r->rest, b->s + whole, b->n - whole);
