@@ -360,7 +360,7 @@ static double slope(Case *c, int k, int64_t i, double *up, double *mag)
     *mag = 0;
     c->x[k][i] = x + h;
     case_naive(c);
-    memcpy(up, c->y[0], (size_t)c->a[0].n * sizeof *up);
+    if (c->a[0].n) memcpy(up, c->y[0], (size_t)c->a[0].n * sizeof *up);
     c->x[k][i] = x - h;
     case_naive(c);
     c->x[k][i] = x;

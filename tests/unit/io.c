@@ -320,6 +320,7 @@ static int ends_by(int sig, const char *file)   /* a writer that gets a signal h
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
+        signal(sig, SIG_DFL);                   /* under nohup it is ignored */
         io_init();
         Out *o = out_open(file, 0);
         out_str(o, "new");
