@@ -287,7 +287,9 @@ size_t in_longest(void)
         bytes = (double)r.rlim_cur;
     if (!(bytes > 1 << 22)) bytes = 1 << 22;
     if (bytes > (double)(SIZE_MAX / 2)) bytes = (double)(SIZE_MAX / 2);
-    return most = (size_t)(bytes / 4);
+    const size_t quarter = (size_t)(bytes / 4);
+    most = quarter;
+    return quarter;
 }
 
 bool in_line(In *in, Buf *b)
