@@ -7,6 +7,7 @@
 #include "text/enc.h"
 #include "text/split.h"
 #include "text/tok_int.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint32_t Merge[2];
@@ -41,6 +42,17 @@ static inline void naive_text(const Tok *t, const char *s, size_t n, Ids *out)
         if (whole >= 0) ids_add(out, (uint32_t)whole);
         else naive(t, s + i, next - i, out);
     }
+}
+
+/* By tok_piece(): whatever the ids are. */
+static inline void by_pieces(const Tok *t, const char *s, size_t n, Ids *out)
+{
+    PieceRoom room = {0};
+    for (size_t i = 0, next; i < n; i = next) {
+        next = split_kind_next(tok_split(t), s, n, i);
+        tok_piece(t, &room, s + i, next - i, out);
+    }
+    piece_free(&room);
 }
 
 static inline bool same(const uint32_t *a, size_t n, const Ids *b)

@@ -143,7 +143,6 @@ void stw_begin(StWriter *w, Out *out)
     begin(w);
 }
 
-
 void stw_begin_fd(StWriter *w, int fd) { w->fd = fd; begin(w); }
 
 static void put_le(unsigned char *p, real x)

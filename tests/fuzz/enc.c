@@ -1,6 +1,7 @@
 /* The encoder against the rule, on any bytes: a tokenizer from the first of them, a text from the
  * rest. */
 #include "fuzz.h"
+#include "../enc_rule.h"
 #include "text/enc.h"
 #include "text/enc_int.h"
 #include "text/utf8.h"
@@ -13,19 +14,9 @@ static const uint32_t merges[][2] = {
     {268, 'a'}, {'1', '1'} };
 enum { MERGES = sizeof merges / sizeof *merges, TOKS = 3 };
 
-static void rule(const Tok *t, const char *s, size_t n, Ids *out)
+static void need(const Ids *want, const uint32_t *id, size_t n)
 {
-    PieceRoom r = {0};
-    for (size_t i = 0, next; i < n; i = next) {
-        next = split_kind_next(tok_split(t), s, n, i);
-        tok_piece(t, &r, s + i, next - i, out);
-    }
-    piece_free(&r);
-}
-
-static void same(const Ids *a, const uint32_t *id, size_t n)
-{
-    if (a->n != n || (n && memcmp(a->id, id, n * sizeof *id))) abort();
+    if (!same(id, n, want)) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -46,14 +37,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     buf_str(&fixed, "");
     uint64_t bad = utf8_repair(&fixed, s, n - 1);
     Ids want = {0}, got = {0};
-    rule(tok[k], fixed.s, fixed.n, &want);
+    by_pieces(tok[k], fixed.s, fixed.n, &want);
     if (tok_encode(enc[k], s, n - 1, &got) != bad) abort();
-    same(&want, got.id, got.n);
+    need(&want, got.id, got.n);
     TokOut out = { .width = 2 };
     tok_encode_valid(small[k], fixed.s, fixed.n, &out);
     got.n = 0;
     for (size_t i = 0; i < out.n; i++) ids_add(&got, ((uint16_t *)out.id)[i]);
-    same(&want, got.id, got.n);
+    need(&want, got.id, got.n);
     free(s), buf_free(&fixed), ids_free(&want), ids_free(&got), tokout_free(&out);
     return 0;
 }

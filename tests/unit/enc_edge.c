@@ -14,17 +14,6 @@ static void put_letters(Buf *b, size_t n, const char *letters)
     while (n--) buf_char(b, letters[below(strlen(letters))]);
 }
 
-/* By tok_piece(): whatever the ids are. */
-static void by_pieces(const Tok *t, const char *s, size_t n, Ids *out)
-{
-    PieceRoom room = {0};
-    for (size_t i = 0, next; i < n; i = next) {
-        next = split_kind_next(tok_split(t), s, n, i);
-        tok_piece(t, &room, s + i, next - i, out);
-    }
-    piece_free(&room);
-}
-
 static bool equal(const TokOut *out, const Ids *want)
 {
     if (out->n != want->n) return false;
