@@ -219,16 +219,16 @@ Lora *plan_lora(Model *m, int train)
 }
 
 /* Besides what a model asks for: what the process holds now, before there is a model (code,
- * libraries, tables, the tokenizer; in whole MiB, that a plan is the same each time), or where that
- * is not known what it mostly is; and the code, stacks and records that a run adds, as measured. */
+ * libraries, tables, the tokenizer; some 100 KB more or less each time), or where that is not known
+ * what it mostly is; and the code, stacks and records that a run adds, as measured. */
 static double program_bytes(void)
 {
-    const double run = 2.4e6, mib = 1 << 20;
+    const double run = 2.4e6;
     double pages = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     if (!f || fscanf(f, "%*s %lf", &pages) != 1) pages = 0;
     if (f) fclose(f);
-    return run + (pages > 0 ? ceil(pages * (double)sysconf(_SC_PAGESIZE) / mib) * mib : 6 * mib);
+    return run + (pages > 0 ? pages * (double)sysconf(_SC_PAGESIZE) : 6e6);
 }
 
 /* what cuDNN's attention keeps, if it is used */

@@ -102,7 +102,8 @@ while [ ! -s busy.log ]; do sleep 0.05; done
 says 1 "another program is writing" "two writers of one directory" "$run --train a.rows --steps 1 --total-batch-size 64 -o busy"
 kill $pid; wait $pid 2>/dev/null
 if locale -a 2>/dev/null | grep -qi '^de_DE.utf'; then
-    is "a decimal comma changes nothing" "LC_ALL=de_DE.UTF-8 gpt-train --dry-run --json --depth 4 | cksum" "$(LC_ALL=C gpt-train --dry-run --json --depth 4 | cksum)"
+    plan="gpt-train --dry-run --json --depth 4 | jq -c 'del(.bytes, .bytes_program)'"
+    is "a decimal comma changes nothing" "LC_ALL=de_DE.UTF-8; export LC_ALL; $plan" "$(LC_ALL=C; export LC_ALL; eval "$plan")"
 else
     skip "a decimal comma changes nothing" "the locale de_DE.UTF-8 is not installed"
 fi
