@@ -158,9 +158,12 @@ const Ops *ops_open(const char *device, const char *dtype, int threads)
 
 const char *ops_device(const char *device, int local)
 {
+    static char its_own[32];
     int automatic = strcmp(device, "auto") == 0;
     if (automatic && !is_cuda_here()) return "cpu";
-    return automatic || strcmp(device, "cuda") == 0 ? xasprintf("cuda:%d", local) : device;
+    if (!automatic && strcmp(device, "cuda")) return device;
+    snprintf(its_own, sizeof its_own, "cuda:%d", local);
+    return its_own;
 }
 
 const Ops *ops_reference(const Ops *ops, const char *device, int threads)

@@ -268,7 +268,8 @@ void ops_begin(char **argv);
  * it. (The last has only ever run as its twin, cpu/tile.h: no processor with AMX was at hand.) */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
 /* For the `local`-th of several ranks on a machine: "auto" and "cuda" as the device that is its own,
- * which dies if there are fewer devices. Any other is as it is. */
+ * which dies if there are fewer devices (a name that the next call overwrites). Any other is as it
+ * is. */
 const char *ops_device(const char *device, int local);
 const Ops *ops_cpu(int threads);        /* ops_open("cpu", "fp32", threads) */
 

@@ -1,5 +1,6 @@
 # gpt-sample --chat and --chat-jsonl. A byte of text is a token. "m" has learnt three conversations,
-# one of them with a call of the calculator, in a context of 64; "wild" has learnt nothing.
+# one of them with a call of the calculator, and to say the first one's answer at each turn of a
+# context of 64; "wild" has learnt nothing.
 . "$(dirname "$0")/../lib.sh"
 cd "$dir" || exit 1
 say() { printf '{"messages":[{"role":"user","content":"%s"}]}\n' "$1"; }
@@ -7,6 +8,8 @@ say() { printf '{"messages":[{"role":"user","content":"%s"}]}\n' "$1"; }
     echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]}'
     echo '{"messages":[{"role":"user","content":"e"},{"role":"assistant","content":"\u00e9!"}]}'
     echo '{"messages":[{"role":"user","content":"2*3"},{"role":"assistant","content":[{"type":"python","text":"2*3"},{"type":"python_output","text":"6"},{"type":"text","text":"six"}]}]}'
+    printf '{"messages":['; for i in 1 2 3 4 5 6; do printf '{"role":"user","content":"hi"},{"role":"assistant","content":"yo"},'; done
+    echo '{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]}'
 } >c.jsonl
 i=0; while [ $i -lt 40 ]; do cat c.jsonl; i=$((i+1)); done >many.jsonl
 echo '{"text":"abc"}' | bpe-train -q -v 265 -o t.tok

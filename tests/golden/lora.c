@@ -52,6 +52,20 @@ static void layer_init(Layer *l, const real *w, const real *a, const real *b, co
     tape_init(&l->t, ops);
 }
 
+static void param_free(Var *p)
+{
+    ops->free(p->w, (size_t)p->n * sizeof *p->w);
+    ops->free(p->v, (size_t)p->n * ops->act_size);
+    if (p->dw) ops->free(p->dw, (size_t)p->n * sizeof *p->dw);
+}
+
+static void layer_free(Layer *l)
+{
+    param_free(&l->w), param_free(&l->a), param_free(&l->b);
+    ops->free(l->x.v, (size_t)l->x.n * ops->act_size);
+    tape_free(&l->t);
+}
+
 static void layer_forward(Layer *l)
 {
     ops->cast(l->a.v, l->a.w, l->a.n);
@@ -72,14 +86,14 @@ static void layer_backward(Layer *l, const real *dy)
     ops->free(from, (size_t)l->N * (size_t)l->O * ops->act_size);
 }
 
-static void near_dev(const Act *a, const real *dev, const real *want, int64_t n, double tol,
-                     const char *what)
+/* Takes want. */
+static void near_dev(const Act *a, const real *dev, real *want, int64_t n, double tol, const char *what)
 {
     real *got = a ? act_host(ops, a, n) : xreallocarray(NULL, (size_t)n, sizeof *got);
     if (!a) ops->get(got, dev, (size_t)n * sizeof *got);
     double d = max_diff(got, want, n);
     ok(d <= tol, "%s: off by %.1e", what, d);
-    free(got);
+    free(got), free(want);
 }
 
 static void check_worked(void)
@@ -110,6 +124,8 @@ static void check_worked(void)
     }
     layer_forward(&l);
     near_dev(l.y->v, NULL, numbers(json_get(j, "y_new"), &n), 4, tol, "y after a step");
+    layer_free(&l);
+    free(x), free(A), free(B), free(dy);
     arena_free(&a);
 }
 
@@ -152,6 +168,8 @@ static void check_layer_steps(const StFile *f, Layer *l)
         near_dev(NULL, l->a.w, step_tensor(f, s, "A"), l->a.n, 5e-6, "A after it");
         near_dev(NULL, l->b.w, step_tensor(f, s, "B"), l->b.n, 5e-6, "B after it");
     }
+    for (int i = 0; i < 4; i++) ops->free(m[i], 4096 * sizeof **m);
+    free(target), free(loss), free(dy);
 }
 
 static void check_layer(void)
@@ -163,16 +181,21 @@ static void check_layer(void)
     }
     StFile *f = st_open(path);
     real *w = tensor(f, "W", NULL), *x = tensor(f, "x", NULL), zero[80] = { 0 };
+    real *a = tensor(f, "A", NULL), *b = tensor(f, "B", NULL), *a0 = tensor(f, "train.A0", NULL);
+    real *dy = tensor(f, "grad.y", NULL);
     Layer l;
-    layer_init(&l, w, tensor(f, "A", NULL), tensor(f, "B", NULL), x, 6, 24, 20, 4, 2);
+    layer_init(&l, w, a, b, x, 6, 24, 20, 4, 2);
     layer_forward(&l);
     near_dev(l.y->v, NULL, tensor(f, "y", NULL), 120, 5e-6, "k_lora_layer: y");
-    layer_backward(&l, tensor(f, "grad.y", NULL));
+    layer_backward(&l, dy);
     near_dev(l.x.g, NULL, tensor(f, "grad.x", NULL), 144, 5e-6, "gradient of x");
     near_dev(NULL, l.a.dw, tensor(f, "grad.A", NULL), 96, 5e-6, "of A");
     near_dev(NULL, l.b.dw, tensor(f, "grad.B", NULL), 80, 5e-6, "of B");
-    layer_init(&l, w, tensor(f, "train.A0", NULL), zero, x, 6, 24, 20, 4, 2);
+    layer_free(&l);
+    layer_init(&l, w, a0, zero, x, 6, 24, 20, 4, 2);
     check_layer_steps(f, &l);
+    layer_free(&l);
+    free(w), free(x), free(a), free(b), free(a0), free(dy);
     st_close(f);
 }
 
@@ -206,7 +229,6 @@ static void check_logits(const StFile *f, Model *m, Tape *t, Var *x, int N, cons
     int64_t n;
     real *want = tensor(f, "logits", &n), *l = model_logits(m, t, x, NULL, N);
     near_dev(NULL, l, want, n, 1e-4, what);
-    free(want);
 }
 
 static void check_merged(const StFile *f, Lora *l)
