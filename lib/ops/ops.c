@@ -2,6 +2,7 @@
 #include "ops/ops.h"
 #include "base/cpu.h"
 #include "base/err.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
