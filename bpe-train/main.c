@@ -72,6 +72,7 @@ static size_t from_environment(const char *name)
 static Tok *load_old(void)
 {
     Tok *t = tok_load(old_file);
+    io_reads(old_file);
     if (!tok_plain(t) || tok_split(t) != SPLIT_NANOCHAT)
         die("%s: not a tokenizer that bpe-train could have made", old_file);
     return t;
@@ -125,12 +126,11 @@ static Pieces read_all(int n, char **path, CountInfo *info, uint64_t *total)
     return v;
 }
 
-static Bpe train(Pieces *v)
+static Bpe train(Pieces *v, const Tok *old)
 {
     size_t want = (size_t)vocab - 256 - SP_COUNT;
     Progress line = { .what = "merging", .unit = "merges", .total = want };
     BpeOptions o = { .want = want, .line = &line, .consume = v };
-    Tok *old = old_file ? load_old() : NULL;
     if (old) {
         o.nfirst = tok_merges(old, &o.first);
         if (o.nfirst > want)
@@ -143,7 +143,6 @@ static Bpe train(Pieces *v)
             "out rare ones (--min-count) is needed", v->n, need >> 20);
     Bpe b = bpe_train_with(v, &o);
     progress_end(&line);
-    tok_free(old);
     return b;
 }
 
@@ -175,6 +174,13 @@ static void check_words(void)
         die_usage("--vocab-size: %d is not from %d (or give --words)", vocab, 256 + SP_COUNT);
 }
 
+/* No output goes where an input is, also one that is not opened as --max-chars comes first. */
+static void keep_inputs(int n, char **path)
+{
+    for (int i = 0; i < n; i++)
+        io_reads(strcmp(path[i], "-") ? path[i] : "/dev/stdin");
+}
+
 static void check_outputs(const Out *const out[3])
 {
     for (int i = 0; i < 3; i++)
@@ -193,12 +199,12 @@ int main(int argc, char **argv)
 #endif
     set_defaults();
     check_words();
-    if (old_file)
-        tok_free(load_old());                   /* before the work, so that errors come early */
+    Tok *old = old_file ? load_old() : NULL;    /* before the work, so that errors come early */
     Out *o = out_open(output, OUT_BINARY);      /* likewise */
     Out *counts = counts_file ? out_open(counts_file, OUT_BINARY) : NULL;
     Out *merges = merges_file ? out_open(merges_file, 0) : NULL;
     check_outputs((const Out *const[]){ o, counts, merges });
+    keep_inputs(n, argv + 1);
     CountInfo info;
     uint64_t total;
     Pieces v = read_all(n, argv + 1, &info, &total);
@@ -211,7 +217,8 @@ int main(int argc, char **argv)
     }
     if (counts)
         write_counts(&v, &info, counts);
-    Bpe b = train(&v);
+    Bpe b = train(&v, old);
+    tok_free(old);
     warn_if_short(&b);
     Tok *t = tok_from_merges((const uint32_t (*)[2])b.pair, b.n);
     tok_write(t, o);

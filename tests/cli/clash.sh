@@ -6,15 +6,21 @@ bpe-train -q -v 300 -o a.tok docs.jsonl && tok-encode -q -t a.tok -o a.tokens do
 run="gpt-train -q -j 1 --depth 2 --aspect-ratio 16 --head-dim 16 -t a.tok --train a.rows --total-batch-size 64 --steps 1"
 $run -o m >/dev/null || exit 1
 mkdir sub && ln docs.jsonl sub/link.jsonl && ln -s docs.jsonl soft.jsonl || exit 1
-cp a.tokens b.rows
-cksum docs.jsonl a.tok a.tokens a.rows b.rows m/* >sums
-kept() { cksum docs.jsonl a.tok a.tokens a.rows b.rows m/* | cmp - sums && ! ls | grep tmp; }
+cp a.tokens b.rows; cp a.tok m.tok; ln -s m.tok soft.tok; cp docs.jsonl d.jsonl
+cksum docs.jsonl a.tok a.tokens a.rows b.rows m.tok d.jsonl m/* >sums
+kept() { cksum docs.jsonl a.tok a.tokens a.rows b.rows m.tok d.jsonl m/* | cmp - sums && ! ls | grep tmp; }
 
 says 1 "docs.jsonl: is the output, too" "data-fetch" "data-fetch docs.jsonl -o docs.jsonl"
 says 1 "docs.jsonl: is the output, too" "  by a hard link" "data-fetch docs.jsonl -o sub/link.jsonl"
 says 1 "soft.jsonl: is the output, too" "  by a symbolic one" "data-fetch soft.jsonl -o docs.jsonl"
 says 1 "docs.jsonl: is the output, too" "  as --holdout-output" "data-fetch docs.jsonl --holdout 10% --holdout-output docs.jsonl -o x.jsonl"
 says 1 "docs.jsonl: is the output, too" "bpe-train" "bpe-train -v 300 docs.jsonl -o docs.jsonl"
+says 1 "m.tok: is read, too" "  the tokenizer to go on from" "bpe-train -v 310 --continue-from m.tok docs.jsonl -o m.tok"
+says 1 "m.tok: is read, too" "  as --counts" "bpe-train -v 310 --continue-from m.tok --counts m.tok docs.jsonl -o x"
+says 1 "soft.tok: is read, too" "  as --merges" "bpe-train -v 310 --continue-from m.tok --merges soft.tok docs.jsonl -o x"
+says 1 "d.jsonl: is the output, too" "  a file that --max-chars leaves unread" "bpe-train -v 300 --max-chars 1 docs.jsonl d.jsonl -o d.jsonl"
+says 1 "d.jsonl: is the output, too" "  as --counts" "bpe-train -v 300 --max-chars 1 docs.jsonl d.jsonl --counts d.jsonl -o x"
+says 1 "stdin: is the output, too" "  standard input" "bpe-train -v 300 --max-chars 1 docs.jsonl - <d.jsonl -o d.jsonl"
 says 1 "docs.jsonl: is the output, too" "tok-encode" "tok-encode -t a.tok docs.jsonl -o docs.jsonl"
 says 1 "docs.jsonl: is the output, too" "tok-encode --show" "tok-encode -t a.tok --show docs.jsonl -o docs.jsonl"
 says 1 "a.tok: is read, too" "  its tokenizer" "tok-encode -t a.tok docs.jsonl -o a.tok"
