@@ -1,7 +1,7 @@
 /* enc.c -- encoding text with a tokenizer; see tok.h and enc.h.
  *
  * Pieces are looked up in the tables of enc_cache.h. What is not there is encoded by enc_scan.c,
- * enc_chars.c or enc_walk.c, or for tokenizers that cannot be numbered as plain ones by
+ * enc_chars.c or enc_heap.c, or for tokenizers that cannot be numbered as plain ones by
  * tok_piece(). Short ones wait until there are several, so that they are merged together: mostly
  * that is waiting for memory. What comes after them is put out meanwhile, and moved. */
 #include "text/enc.h"
@@ -18,7 +18,7 @@
 #define XXH_INLINE_ALL          /* of short pieces, many times */
 #include <xxhash.h>
 
-enum { ENDS = 512, FEW_LONG = 1 << 16 };
+enum { ENDS = 512 };
 
 /* A piece that is in no table: of up to KEY bytes with its key, or with hi 0; its ids go to
  * out[at]. */
@@ -37,10 +37,9 @@ struct TokEnc {
     int bits;                   /* entries of the table, log2 */
     EncCache c;
     Miss miss[FEW]; size_t misses;              /* they wait for each other */
-    uint32_t *tmp; size_t ntmp; /* ids of a piece */
-    WalkRoom walk; size_t long_bytes;           /* of pieces too long to scan, up to FEW_LONG */
+    uint32_t tmp[SCAN_MAX];     /* ids of a piece */
     PieceRoom piece;
-    Ids ids;                    /* of tok_piece() */
+    Ids ids;                    /* of a long piece, and of tok_piece() */
     Buf fixed;                  /* a repaired text */
     Buf normal;                 /* a text in form NFC */
     Pieces *const *pieces;      /* [3]: see pieces_of() */
@@ -128,7 +127,6 @@ void tokenc_free(TokEnc *e)
     if (!e) return;
     encmodel_free(e->m);
     enccache_free(&e->c);
-    free(e->tmp), free(e->walk.dead), free(e->walk.seen);
     piece_free(&e->piece), ids_free(&e->ids), buf_free(&e->fixed), buf_free(&e->normal);
     free(e);
 }
@@ -140,14 +138,6 @@ static bool ends_wide(const char *s, size_t n)          /* in a character of thr
     return n > 3 && (s[n - 3] & 0xf0) == 0xe0;
 }
 
-/* Walking has tables that take 10 ms and 12 MB: they are made when the pieces for it are many bytes
- * by now. The heap does the first of them, at 50 ns a byte or so. */
-static bool can_walk(TokEnc *e, size_t n)
-{
-    if (e->long_bytes < FEW_LONG) e->long_bytes = size_add(e->long_bytes, n);
-    return e->long_bytes >= FEW_LONG && walk_can(e->m);
-}
-
 /* The token that it is, or -1. hash is that of enccache_token(). */
 static inline int whole(const TokEnc *e, const char *s, size_t n, uint64_t hash)
 {
@@ -157,26 +147,21 @@ static inline int whole(const TokEnc *e, const char *s, size_t n, uint64_t hash)
 /* Encode it from nothing; the ids are in *id. */
 static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
-    if (e->plain) {
-        const int token = whole(e, s, n, hash);
-        size_t got = 0;
-        if (n > e->ntmp) {
-            e->ntmp = grown(e->ntmp, 0, n);
-            free(e->tmp);
-            e->tmp = xreallocarray(NULL, e->ntmp, sizeof *e->tmp);
-        }
-        *id = e->tmp;
-        if (token >= 0) return e->tmp[0] = (uint32_t)token, 1;
-        if (ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
-        else if (n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
-        if (!got && can_walk(e, n)) got = enc_walk(e->m, &e->walk, s, n, e->tmp);
-        if (!got) got = enc_heap(e->m, &e->piece, s, n, e->tmp);
-        const uint32_t *ids = encmodel_ids(e->m);
+    const uint32_t *ids = encmodel_ids(e->m);
+    const int token = e->plain ? whole(e, s, n, hash) : -1;
+    size_t got = 0;
+    *id = e->tmp;
+    if (token >= 0) return e->tmp[0] = (uint32_t)token, 1;
+    if (e->plain && ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
+    else if (e->plain && n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
+    if (got) {
         for (size_t i = 0; ids && i < got; i++) e->tmp[i] = ids[e->tmp[i]];
         return got;
     }
     e->ids.n = 0;
-    tok_piece(e->t, &e->piece, s, n, &e->ids);
+    if (e->plain) enc_long(e->m, &e->piece, s, n, LONG_FIRST, &e->ids);
+    else tok_piece(e->t, &e->piece, s, n, &e->ids);
+    for (size_t i = 0; e->plain && ids && i < e->ids.n; i++) e->ids.id[i] = ids[e->ids.id[i]];
     *id = e->ids.id;
     return e->ids.n;
 }

@@ -14,6 +14,7 @@ EncModel *encmodel_share(EncModel *m);
 void encmodel_free(EncModel *m);
 bool encmodel_plain(const EncModel *m);         /* false: none of the ways can be gone */
 const uint32_t *encmodel_ids(const EncModel *m);        /* ids of t; NULL: they are the same */
+const int32_t *encmodel_lengths(const EncModel *m);     /* bytes by what the ways give */
 
 /* Merges by their two tokens, a perfect hash for ids below 0xffff. The pair's 32 bits are mixed by
  * a bijection. Its low bits choose a bucket, and the high ones, with the bucket's pilot, the one
@@ -80,9 +81,10 @@ static inline uint32_t pair_get(const PairTable *m, uint32_t a, uint32_t b)
  * chars: the same, but begins with whole characters where that is as good, see enc_chars.c; any n;
  * makes its tables at the first call; any thread. Returns 0 if it begins with more than
  * scan_max() symbols.
- * walk: O(n), see enc_walk.c. Only if walk_can().
- * heap: see heap.h; any n < 2^32. */
-enum { SCAN_MAX = 512 };
+ * heap: see heap.h; n log n, any n < 2^32. Its ids lie in r, until r is used again.
+ * long: any n, appended to out: by windows of scan and heap, of `first` bytes and if need be more,
+ * see windows.h. */
+enum { SCAN_MAX = 512, LONG_FIRST = 512 };
 size_t scan_max(const EncModel *m);
 size_t enc_scan(const EncModel *m, const char *s, size_t n, uint32_t *out);
 size_t enc_chars(EncModel *m, const char *s, size_t n, uint32_t *out);
@@ -113,20 +115,8 @@ struct CharTables *char_tables_new(const EncModel *m, const Tok *t);    /* NULL:
 bool chars_start(const struct CharTables *c, const char *s, size_t n, uint32_t *id, size_t max,
                  size_t *got);
 
-enum { WALK_SEEN = 4096 };
-typedef struct WalkRoom {       /* {0} is empty; free dead and seen */
-    uint64_t *dead; size_t words;
-    uint64_t *seen;             /* [WALK_SEEN] pairs of tokens, and whether they go together */
-} WalkRoom;
-bool walk_can(EncModel *m);                     /* makes its tables at the first call; any thread */
-size_t enc_walk(const EncModel *m, WalkRoom *r, const char *s, size_t n, uint32_t *out);
-
-size_t enc_heap(const EncModel *m, PieceRoom *r, const char *s, size_t n, uint32_t *out);
-
-struct WalkTables;
-struct WalkTables *walk_tables_new(const EncModel *m, const Tok *t);    /* NULL: cannot */
-void walk_tables_free(struct WalkTables *w);
-struct WalkTables *encmodel_walk(const EncModel *m);
+const uint32_t *enc_heap(const EncModel *m, PieceRoom *r, const char *s, size_t n, size_t *got);
+void enc_long(const EncModel *m, PieceRoom *r, const char *s, size_t n, size_t first, Ids *out);
 
 /* For tests: an encoder whose table has 2^bits entries of pieces. */
 TokEnc *tokenc_sized(const Tok *t, int bits);

@@ -17,14 +17,18 @@ struct EncModel {
     bool simd, vbmi2;           /* AVX2, and a table of pairs; AVX-512 with VBMI2 as well */
     uint16_t *bytes;            /* [65536] merge of two bytes, or 0xffff; NULL: ids are too large */
     pthread_mutex_t lock;       /* of what is made when it is first needed */
-    atomic_int chars_state, walk_state;         /* 0: not tried, 1: can, 2: cannot */
+    atomic_int chars_state;     /* 0: not tried, 1: can, 2: cannot */
     struct CharTables *chars;
-    struct WalkTables *walk;
 };
 
 const PairTable *encmodel_pairs(const EncModel *m)
 {
     return &m->pairs;
+}
+
+const int32_t *encmodel_lengths(const EncModel *m)
+{
+    return tok_byte_lengths(m->t);
 }
 
 static bool has_avx2(void)
@@ -78,29 +82,10 @@ EncModel *encmodel_share(EncModel *m)
 void encmodel_free(EncModel *m)
 {
     if (atomic_fetch_sub(&m->users, 1) > 1) return;
-    walk_tables_free(m->walk);
     pthread_mutex_destroy(&m->lock);
     pairs_free(&m->pairs);
     free(m->bytes), free(m->chars);
     free(m);
-}
-
-struct WalkTables *encmodel_walk(const EncModel *m)
-{
-    return m->walk;
-}
-
-bool walk_can(EncModel *m)
-{
-    int state = atomic_load_explicit(&m->walk_state, memory_order_acquire);
-    if (state) return state == 1;
-    pthread_mutex_lock(&m->lock);
-    if (!m->walk_state) {
-        m->walk = tok_plain(m->t) ? walk_tables_new(m, m->t) : NULL;
-        atomic_store_explicit(&m->walk_state, m->walk ? 1 : 2, memory_order_release);
-    }
-    pthread_mutex_unlock(&m->lock);
-    return m->walk != NULL;
 }
 
 static bool chars_can(EncModel *m)

@@ -17,16 +17,11 @@ typedef struct Merge { uint32_t rank, id; } Merge;      /* id NO_MERGE: there is
 /* The merge of two tokens, neither of them gone. */
 typedef Merge HeapFind(const void *table, uint32_t a, uint32_t b);
 
-static inline void heap_sink(uint64_t *h, size_t n, size_t i)
+/* x, which is not less than what is above place i, goes up from there to where it belongs. */
+static inline void heap_rise(uint64_t *h, size_t i, uint64_t x)
 {
-    uint64_t x = h[i];
-    for (size_t k; (k = 2 * i + 1) < n; i = k) {
-        if (k + 1 < n && h[k + 1] < h[k])
-            k++;
-        if (h[k] >= x)
-            break;
-        h[i] = h[k];
-    }
+    for (; i && h[(i - 1) / 2] > x; i = (i - 1) / 2)
+        h[i] = h[(i - 1) / 2];
     h[i] = x;
 }
 
@@ -36,19 +31,21 @@ static inline void heap_push(PieceRoom *r, uint32_t rank, size_t at)
         r->cap = r->cap ? size_mul(r->cap, 2) : 256;
         r->heap = xreallocarray(r->heap, r->cap, sizeof *r->heap);
     }
-    uint64_t x = (uint64_t)rank << 32 | at, *h = r->heap;
-    size_t i = r->n++;
-    for (; i && h[(i - 1) / 2] > x; i = (i - 1) / 2)
-        h[i] = h[(i - 1) / 2];
-    h[i] = x;
+    heap_rise(r->heap, r->n, (uint64_t)rank << 32 | at);
+    r->n++;
 }
 
+/* The last entry nearly always belongs at the bottom: so the gap at the top goes down to there by
+ * the lesser ones, which needs no jump that depends on them, and then the entry up. */
 static inline uint64_t heap_pop(PieceRoom *r)
 {
-    uint64_t top = r->heap[0];
-    r->heap[0] = r->heap[--r->n];
-    if (r->n)
-        heap_sink(r->heap, r->n, 0);
+    uint64_t *h = r->heap, top = h[0];
+    size_t n = --r->n, i = 0;
+    for (size_t k; (k = 2 * i + 2) <= n; i = k) {
+        k -= h[k - 1] < h[k];                   /* h[n] is still there */
+        h[i] = h[k];
+    }
+    heap_rise(h, i, h[n]);
     return top;
 }
 

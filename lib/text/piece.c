@@ -1,6 +1,7 @@
 /* piece.c -- encoding one piece by the rule, whatever the tokenizer; see tok.h and heap.h. */
 #include "text/heap.h"
 #include "text/tok_int.h"
+#include "text/windows.h"
 
 void piece_free(PieceRoom *r)
 {
@@ -14,14 +15,22 @@ static inline Merge find(const void *tok, uint32_t a, uint32_t b)
     return (Merge){ p->rank, p->id1 - 1 };
 }
 
+typedef struct Merger { const Tok *t; PieceRoom *r; } Merger;
+
+static const uint32_t *window(void *arg, const char *s, size_t n, size_t *got)
+{
+    const Merger *p = arg;
+    uint32_t *id = heap_cells(p->r, n);
+    for (size_t i = 0; i < n; i++)
+        id[i] = (uint32_t)p->t->byte_id[(unsigned char)s[i]];
+    *got = heap_merge(p->r, n, find, p->t);
+    return id;
+}
+
 void tok_merge_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *out)
 {
-    uint32_t *id = heap_cells(r, n);
-    for (size_t i = 0; i < n; i++)
-        id[i] = (uint32_t)t->byte_id[(unsigned char)s[i]];
-    size_t got = heap_merge(r, n, find, t);
-    for (size_t i = 0; i < got; i++)
-        ids_add(out, id[i]);
+    Merger p = { t, r };
+    windows_encode(&(Windows){ window, &p, t->len, 2048 }, s, n, out);
 }
 
 void tok_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *out)

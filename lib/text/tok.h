@@ -1,13 +1,13 @@
 /* tok.h -- a tokenizer: its files, and encoding.
  *
  * A tokenizer has ordinary tokens (every single byte is one), special tokens with names, a way to
- * split text into pieces, and merges; or it is one of words: pieces are tokens or unknown. Those of bpe-train are plain, and so are some others: ids
- * 0..255 are the bytes, 256 + k is what merge k makes. In others the bytes have any ids, ids may
- * have gaps, and there may be tokens that merging cannot reach. A Tok is read-only once made and
- * may be shared by threads; each thread encodes with its own TokEnc. tok_load() dies on a file
- * that is not a whole, valid tokenizer: "FILE: why". Format: pipegpt-tok(5). Encoding equals
- * tiktoken's encode_ordinary (or, for a tokenizer.json, that of Hugging Face tokenizers); n log n
- * in the length of a piece. */
+ * split text into pieces, and merges; or it is one of words: pieces are tokens or unknown. Those of
+ * bpe-train are plain, and so are some others: ids 0..255 are the bytes, 256 + k is what merge k
+ * makes. In others the bytes have any ids, ids may have gaps, and there may be tokens that merging
+ * cannot reach. A Tok is read-only once made and may be shared by threads; each thread encodes with
+ * its own TokEnc. tok_load() dies on a file that is not a whole, valid tokenizer: "FILE: why".
+ * Format: pipegpt-tok(5). Encoding equals tiktoken's encode_ordinary (or, for a tokenizer.json,
+ * that of Hugging Face tokenizers), in time linear in the length of a piece (windows.h). */
 #ifndef TEXT_TOK_H
 #define TEXT_TOK_H
 #include "base/buf.h"
@@ -75,7 +75,7 @@ void ids_add(Ids *v, uint32_t id);
 void ids_free(Ids *v);
 
 /* One piece, with any tokenizer: what a faster encoder of plain ones must equal, and what it calls
- * for the others. {0} is an empty PieceRoom. Fewer than 2^32 bytes. */
+ * for the others. {0} is an empty PieceRoom. */
 typedef struct PieceRoom { uint32_t *id; uint64_t *heap; size_t cells, n, cap; } PieceRoom;
 void tok_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *out);
 void piece_free(PieceRoom *r);

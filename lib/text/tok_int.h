@@ -1,5 +1,5 @@
 /* tok_int.h -- how the readers of tokenizer files make a Tok, and what the writers see; only
- * lib/text/{tok,tokfile,tiktoken,hf,piece,convert,enc_walk,words}.c include it.
+ * lib/text/{tok,tokfile,tiktoken,hf,piece,convert,reach,words}.c include it.
  *
  * tok_begin(), then tokens and special tokens in any order, the pattern, then merges in the order
  * of rank or tok_merge_by_rank(); tok_end() checks the whole. All of them die "NAME: why". */
@@ -56,7 +56,7 @@ Tok *tok_of_pairs(const char *name, const char *m, size_t merges, size_t special
 /* Does merging alone make each token from its bytes? Then a piece that is one comes to that token
  * either way. */
 bool tok_all_reached(const Tok *t);
-bool merges_reach_all(const Tok *plain);                /* the same; see enc_walk.c */
+bool merges_reach_all(const Tok *plain);                /* the same; see reach.c */
 PairSlot *tok_slot(const Tok *t, uint32_t a, uint32_t b);
 /* tok_piece() without regard to whether the whole piece is a token. */
 void tok_merge_piece(const Tok *t, PieceRoom *r, const char *s, size_t n, Ids *out);

@@ -94,17 +94,33 @@ static int few_wrong(const Tok *t, const EncModel *m, int letters)
     return wrong;
 }
 
+static bool heap_wrong(const EncModel *m, PieceRoom *r, const char *s, size_t n, const Ids *want)
+{
+    size_t got;
+    const uint32_t *id = enc_heap(m, r, s, n, &got);
+    return !same(id, got, want);
+}
+
+/* In windows of any size to begin with, behind an id that is there already. */
+static bool long_wrong(const EncModel *m, PieceRoom *r, const char *s, size_t n, const Ids *want)
+{
+    Ids v = {0};
+    ids_add(&v, 7);
+    enc_long(m, r, s, n, 1 + below(below(2) ? 100 : 600), &v);
+    bool wrong = v.id[0] != 7 || !same(v.id + 1, v.n - 1, want);
+    ids_free(&v);
+    return wrong;
+}
+
 static void piece_ways(void)
 {
-    int scan = 0, walk = 0, heap = 0, few = 0, rounds = 0, unreached = 0;
-    uint32_t out[1000];
-    WalkRoom room = {0};
-    PieceRoom heap_room = {0};
+    int scan = 0, windows = 0, heap = 0, few = 0, rounds = 0, unreached = 0;
+    uint32_t out[SCAN_MAX];
+    PieceRoom room = {0};
     for (int k = 0; k < 300; k++) {
         int letters = 1 + (int)below(4);
         Tok *t = wild(letters, 1 + (int)below(k % 3 ? 40 : 300), 12);
         EncModel *m = encmodel_new(t);
-        if (!walk_can(m)) walk++;
         for (int i = 0; i < 40; i++, rounds++) {
             char s[1000];
             size_t n = i < 30 ? 1 + below(SCAN_MAX) : 1 + below(sizeof s);
@@ -113,24 +129,23 @@ static void piece_ways(void)
             Ids want = {0}, got = {0};
             naive(t, s, n, &want);
             if (n <= scan_max(m)) scan += !same(out, enc_scan(m, s, n, out), &want);
-            walk += !same(out, enc_walk(m, &room, s, n, out), &want);
             int whole = tok_find(t, s, n);
-            tok_piece(t, &heap_room, s, n, &got);
+            tok_piece(t, &room, s, n, &got);
             if (whole < 0) heap += !same(got.id, got.n, &want);
             else unreached += want.n > 1;
-            heap += !same(out, enc_heap(m, &heap_room, s, n, out), &want);
+            windows += long_wrong(m, &room, s, n, &want);
+            heap += heap_wrong(m, &room, s, n, &want);
             ids_free(&want), ids_free(&got);
             few += few_wrong(t, m, letters);
         }
         encmodel_free(m), tok_free(t);
-        free(room.seen), room.seen = NULL;              /* it goes with the tokenizer */
     }
     ok(!scan, "%d pieces by scanning for the lowest merge (%d wrong)", rounds, scan);
     ok(!few, "several short ones at once (%d wrong)", few);
-    ok(!walk, "by walking (%d wrong)", walk);
+    ok(!windows, "by windows (%d wrong)", windows);
     ok(!heap, "with the heap (%d wrong)", heap);
     ok(unreached > 0, "%d of them tokens that merging does not reach", unreached);
-    free(room.dead), free(room.seen), piece_free(&heap_room);
+    piece_free(&room);
 }
 
 /* Ids past 16 bits have a table of pairs and a search of their own. */
@@ -138,10 +153,9 @@ static void wide_pieces(void)
 {
     Tok *t = wide();
     EncModel *m = encmodel_new(t);
-    WalkRoom room = {0};
+    PieceRoom room = {0};
     uint32_t out[SCAN_MAX];
-    int scan = 0, walk = 0, rounds = 3000;
-    walk_can(m);
+    int scan = 0, windows = 0, rounds = 3000;
     for (int k = 0; k < rounds; k++) {
         char s[SCAN_MAX];
         size_t n = 1 + below(k % 10 ? 70 : SCAN_MAX);
@@ -149,13 +163,13 @@ static void wide_pieces(void)
         Ids want = {0};
         naive(t, s, n, &want);
         if (n <= scan_max(m)) scan += !same(out, enc_scan(m, s, n, out), &want);
-        walk += !same(out, enc_walk(m, &room, s, n, out), &want);
+        windows += long_wrong(m, &room, s, n, &want);
         scan += few_wrong(t, m, 4);
         ids_free(&want);
     }
-    ok(!scan && !walk, "%d pieces with ids of 17 bits (scan: %d wrong, walk: %d)", rounds, scan,
-       walk);
-    free(room.dead), free(room.seen), encmodel_free(m), tok_free(t);
+    ok(!scan && !windows, "%d pieces with ids of 17 bits (scan: %d wrong, windows: %d)", rounds,
+       scan, windows);
+    piece_free(&room), encmodel_free(m), tok_free(t);
 }
 
 /* Tokenizers with other ids give the same tokens, by the same ways. */
@@ -207,7 +221,7 @@ static void chars(void)
 {
     static const char *const c[] = { "\xe6\x97\xa5", "\xe6\x97\xa7", "\xe7\x9a\x84", "\xc3\xa9",
                                      "a", "\xe3\x80\x80", "\xf0\xa0\x80\x80", "\xe6\x97\x97" };
-    int scan = 0, walk = 0, whole = 0, rounds = 0, shorter = 0, fews = 0;
+    int scan = 0, windows = 0, whole = 0, rounds = 0, shorter = 0, fews = 0;
     uint32_t out[400];
     for (int k = 0; k < 1500; k++) {
         int kinds = 2 + (int)below(7);
@@ -253,8 +267,7 @@ static void chars(void)
         }
         Tok *t = tok_from_merges((const Merge *)m, n);
         EncModel *e = encmodel_new(t);
-        WalkRoom room = {0};
-        walk_can(e);
+        PieceRoom room = {0};
         struct CharTables *ct = char_tables_new(e, t);
         for (int i = 0; i < 30; i++, rounds++) {
             Buf b = {0};
@@ -262,7 +275,7 @@ static void chars(void)
             Ids want = {0};
             naive(t, b.s, b.n, &want);
             scan += !same(out, enc_scan(e, b.s, b.n, out), &want);
-            walk += !same(out, enc_walk(e, &room, b.s, b.n, out), &want);
+            windows += long_wrong(e, &room, b.s, b.n, &want);
             whole += !same(out, enc_chars(e, b.s, b.n, out), &want);
             Few few, *one[1] = { &few };
             if (few_chars(e, &few, b.s, b.n)) {
@@ -273,10 +286,10 @@ static void chars(void)
             shorter += ct && chars_start(ct, b.s, b.n, w.id, SCAN_MAX, &w.n) && w.n < b.n;
             ids_free(&want), buf_free(&b);
         }
-        free(room.dead), free(room.seen), free(ct), encmodel_free(e), tok_free(t);
+        piece_free(&room), free(ct), encmodel_free(e), tok_free(t);
     }
     ok(!scan, "%d pieces of wide characters by scanning (%d wrong)", rounds, scan);
-    ok(!walk, "by walking (%d wrong)", walk);
+    ok(!windows, "by windows (%d wrong)", windows);
     ok(!whole, "beginning with characters (%d wrong)", whole);
     ok(shorter > rounds / 10 && fews > rounds / 10,
        "which %d of them did; %d have few symbols", shorter, fews);
@@ -288,32 +301,26 @@ static void long_pieces(void)
     EncModel *m = encmodel_new(t);
     enum { N = 3 << 20 };
     char *s = xmalloc(N);
-    uint32_t *out = xreallocarray(NULL, N, sizeof *out);
-    WalkRoom room = {0};
-    PieceRoom heap = {0};
+    PieceRoom room = {0};
     int wrong = 0, texts = 0;
     TokEnc *e = tokenc_new(t);
-    walk_can(m);
     for (int kind = 0; kind < 3; kind++) {
         for (size_t i = 0; i < N; i++)
             s[i] = kind == 0 ? 'x' : kind == 1 ? ' ' : (char)"theandinger"[below(11)];
-        Ids want = {0};
-        tok_piece(t, &heap, s, N, &want);
-        wrong += !same(out, enc_walk(m, &room, s, N, out), &want);
-        ids_free(&want);
-        for (size_t n = 600; n <= N; n *= 5) {          /* an encoder changes from one to the other */
+        Ids v = {0};
+        enc_long(m, &room, s, N, LONG_FIRST, &v);
+        wrong += heap_wrong(m, &room, s, N, &v);
+        for (size_t n = 600; n <= N; n *= 5) {
             Ids got = {0};
-            tok_piece(t, &heap, s, n, &want);
             tok_encode(e, s, n, &got);
-            texts += !same(got.id, got.n, &want);
-            ids_free(&want), ids_free(&got);
+            texts += heap_wrong(m, &room, s, n, &got);
+            ids_free(&got);
         }
+        ids_free(&v);
     }
-    ok(!wrong, "pieces of 3 MB: walk and heap agree");
-    ok(!texts, "of 600 bytes to 2 MB: an encoder's choice of them (%d wrong)", texts);
-    tokenc_free(e);
-    free(s), free(out), free(room.dead), free(room.seen), piece_free(&heap);
-    encmodel_free(m), tok_free(t);
+    ok(!wrong, "pieces of 3 MB: windows and one heap agree");
+    ok(!texts, "of 600 bytes to 2 MB: an encoder (%d wrong)", texts);
+    tokenc_free(e), free(s), piece_free(&room), encmodel_free(m), tok_free(t);
 }
 
 /* ---- texts ----------------------------------------------------------------------------- */

@@ -119,7 +119,7 @@ static int ways_wrong(const Tok *t, EncModel *m, const char *letters)
     Buf b[FEW] = {0};
     Few few[FEW], *p[FEW];
     Ids want[FEW] = {0};
-    WalkRoom room = {0};
+    PieceRoom room = {0};
     uint32_t out[FEW_SYMBOLS];
     int wrong = 0;
     for (int k = 0; k < FEW; k++) {
@@ -127,7 +127,10 @@ static int ways_wrong(const Tok *t, EncModel *m, const char *letters)
         naive(t, b[k].s, b[k].n, &want[k]);
         few_bytes(p[k] = &few[k], b[k].s, b[k].n);
         wrong += !same(out, enc_scan(m, b[k].s, b[k].n, out), &want[k]);
-        if (walk_can(m)) wrong += !same(out, enc_walk(m, &room, b[k].s, b[k].n, out), &want[k]);
+        Ids v = {0};
+        enc_long(m, &room, b[k].s, b[k].n, 8, &v);
+        wrong += !same(v.id, v.n, &want[k]);
+        ids_free(&v);
     }
     litter(letters);
     enc_scan_few(m, p, FEW);
@@ -135,7 +138,7 @@ static int ways_wrong(const Tok *t, EncModel *m, const char *letters)
         wrong += !same(few[k].id, few[k].n, &want[k]);
         buf_free(&b[k]), ids_free(&want[k]);
     }
-    free(room.dead), free(room.seen);
+    piece_free(&room);
     return wrong;
 }
 
