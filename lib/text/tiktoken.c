@@ -1,4 +1,5 @@
-/* tiktoken.c -- rank files: a line "BASE64 RANK" per token, the rank being its id.
+/* tiktoken.c -- rank files: a line "BASE64 RANK" per token, the rank being its id. Empty lines and
+ * CR LF are read, as tiktoken reads them.
  *
  * Neighbours merge when their bytes together are a token's, lowest rank first. If merging by the
  * lower ranks leaves exactly two parts of every token, these two are its merge, and no other two
@@ -76,17 +77,21 @@ static bool parts(const char *s, size_t n, size_t *gap, uint64_t *rank)
     return i == n && *rank <= INT32_MAX;
 }
 
-static size_t line_length(const char *s, size_t n)
+/* What stands in the line at s, without its end; *whole: with it. */
+static size_t line_length(const char *s, size_t n, size_t *whole)
 {
     const char *end = n ? memchr(s, '\n', n) : NULL;
-    return end ? (size_t)(end - s) : n;
+    size_t len = end ? (size_t)(end - s) : n;
+    *whole = end ? len + 1 : n;
+    return len && s[len - 1] == '\r' ? len - 1 : len;
 }
 
 bool tiktoken_like(const char *s, size_t n)
 {
-    size_t gap;
+    size_t gap, len, whole;
     uint64_t rank;
-    return parts(s, line_length(s, n), &gap, &rank);
+    while (n && !(len = line_length(s, n, &whole))) s += whole, n -= whole;
+    return n && parts(s, len, &gap, &rank);
 }
 
 /* Puts merges if every token has one, in the order of ranks; else merges by rank. */
@@ -113,9 +118,10 @@ Tok *tiktoken_parse(const char *name, const char *s, size_t n, SplitKind kind)
     Buf bytes = {0};
     Rank *r = NULL;
     size_t count = 0, cap = 0, line = 1;
-    for (size_t i = 0, len, gap; i < n; i += len + 1, line++) {
+    for (size_t i = 0, whole, gap; i < n; i += whole, line++) {
         Rank x = { .at = bytes.n };
-        len = line_length(s + i, n - i);
+        size_t len = line_length(s + i, n - i, &whole);
+        if (!len) continue;
         if (!parts(s + i, len, &gap, &x.rank) || !decode64(&bytes, s + i, gap))
             die("%s: line %zu: not a token in base64, a space, and its rank", name, line);
         if (bytes.n - x.at > TOK_MAX_LEN)

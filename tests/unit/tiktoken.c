@@ -57,8 +57,9 @@ static void hostile(void)
     refused("YWI= -1\n", "line 257");
     refused("YWI= 99999999999\n", "line 257");
     refused("YWI= 2147483648\n", "line 257");
-    refused("YWI= 256\r\n", "line 257");
-    refused("YWI= 256\n\n", "line 258");
+    refused("YWI= 256\r\r\n", "line 257");
+    refused("YWI= 256\n\n\r\n \n", "line 260");
+    refused("YWI= 256\rYWJj 257\n", "line 257");
     refused("==== 256\n", "line 257");
     refused("YWI= 3\n", "two tokens have the id 3");
     refused("YWI= 256\nYWI= 257\n", "tokens 256 and 257 have the same bytes");
