@@ -45,7 +45,8 @@ typedef struct Batch {
     const char *name;           /* of the file */
     bool file_begins;           /* first batch of its file */
     bool part, first, last;     /* part of one text; its first, its last */
-    uint64_t at;                /* part: of plain text: byte of the file; else the line */
+    uint64_t at;                /* part: where it begins, a byte of the text (the file, if plain) */
+    uint64_t line;              /* part: of the row that it is in; 0: plain text */
     TokOut out;
     ChatIds chat;               /* conversations: in place of out */
     size_t *len; size_t docs, cap;      /* tokens of each document; a part is one */

@@ -24,7 +24,7 @@ struct Feed {
     /* a text in parts */
     const char *s; size_t len, pos;     /* the text, or what is known of it; what was given out */
     bool whole, begun;          /* no more of it comes; some part was given out */
-    uint64_t where;             /* line, or byte of s[0] in the file */
+    uint64_t before, line;      /* plain text: bytes of the file before s; else 0, and the line */
     uint64_t bad;
     DocBlock big; DocParser *parser;    /* lines: the block it stands in */
     bool in_big;
@@ -103,7 +103,8 @@ static void give(Feed *f, Batch *b, size_t k, bool last)
     b->first = !f->begun;
     b->last = last;
     b->in.line = 0;
-    b->at = f->where + (f->in ? f->pos : 0);
+    b->at = f->before + f->pos;
+    b->line = f->line;
     b->bad = f->begun ? 0 : f->bad;
     f->begun = !last;
     f->pos += k;
@@ -127,7 +128,7 @@ static bool next_of_big(Feed *f, Batch *b)
             buf_clear(&b->in.b);
             return true;
         }
-        f->s = d.text, f->len = d.len, f->pos = 0, f->where = d.line, f->bad = d.bad;
+        f->s = d.text, f->len = d.len, f->pos = 0, f->line = d.line, f->bad = d.bad;
         f->begun = false;
     }
     size_t left = f->len - f->pos, k = left;
@@ -180,7 +181,7 @@ static bool next_text(Feed *f, Batch *b)
     }
     if (k == 0 && !f->begun) return false;              /* an empty file is no document */
     give(f, b, k, f->whole);
-    f->where += k;
+    f->before += k;
     f->text.n -= k;
     memmove(f->text.s, f->text.s + k, f->text.n);
     return true;
@@ -192,10 +193,10 @@ static void open_next(Feed *f)
 {
     const char *path = f->files[f->at++];
     f->file_begins = true;
+    f->before = f->line = 0;
     f->name = strcmp(path, "-") ? path : "stdin";       /* lives longer than in_name() */
     if (f->e->text) {
         f->in = in_open(path);
-        f->where = 0;
         f->whole = f->begun = false;
     } else {
         f->docs = docs_open(path);

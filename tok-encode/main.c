@@ -96,6 +96,11 @@ static int first_id(void)
     return id;
 }
 
+static int policy(void)                         /* for bytes that are not UTF-8 */
+{
+    return strcmp(invalid, "error") ? DOCS_REPLACE : DOCS_STRICT;
+}
+
 static int64_t longest(void)                    /* document, in tokens; 0: any */
 {
     return chat && !opt_given("max-tokens") ? CHAT_TOKENS : max_tokens;
@@ -105,7 +110,7 @@ static void encode_all(int n, char **argv)
 {
     Encode e = { .tok = tok, .tok_file = tok_file, .output = output, .ids = as_text, .text = text,
                  .threads = threads ? threads : processors(), .max_tokens = longest(),
-                 .invalid = strcmp(invalid, "error") ? DOCS_REPLACE : DOCS_STRICT,
+                 .invalid = policy(),
                  .special = allow_special ? SPECIAL_ALLOW : deny_special ? SPECIAL_DENY
                                                                          : SPECIAL_ORDINARY,
                  .shards = shards, .shard_size = shard_size, .block = block_size(),
@@ -128,75 +133,116 @@ static void encode_all(int n, char **argv)
          e.tokens ? (double)e.bytes / (double)(e.tokens + e.cut) : 0, e.replaced);
 }
 
-static void check_chat(void)
-{
-    if (!chat && (completion || opt_given("template")))
-        die_usage("--completion and --template go with --chat");
-    if (chat && (no_bos || eos || text || allow_special || deny_special || decode || stats))
-        die_usage("--chat goes with none of --no-bos, --eos, --text, --allow-special, "
-                  "--deny-special, --decode, --stats");
-}
+/* ---- what is to be done, and the options that go with it ------------------------------ */
 
-/* --convert, --show and --stats: true if one of them was asked for, and is done. */
-static bool other_work(int n, char **argv)
+enum { ENCODE = 1, CHAT = 2, DECODE = 4, SHOW = 8, SHOW_CHAT = 16, SHOW_STREAM = 32, STATS = 64,
+       CONVERT = 128, SHOWS = SHOW | SHOW_CHAT | SHOW_STREAM, CHATS = CHAT | SHOW_CHAT };
+
+/* Options that do not act in all of them. */
+static const struct { const char *name; int with; } acts[] = {
+    { "chat", CHATS }, { "decode", DECODE | SHOW_STREAM }, { "show", SHOWS },
+    { "tokenizer", ~CONVERT }, { "output", ~CONVERT }, { "ids", ENCODE | CHAT | DECODE | SHOWS },
+    { "text", ENCODE | STATS }, { "invalid", ENCODE | CHATS | SHOW | STATS },
+    { "bos", ENCODE | CHAT }, { "no-bos", ENCODE | SHOW }, { "eos", ENCODE },
+    { "allow-special", ENCODE }, { "deny-special", ENCODE },
+    { "max-tokens", ENCODE | CHATS | SHOW }, { "shards", ENCODE | CHAT },
+    { "shard-size", ENCODE | CHAT }, { "raw", DECODE }, { "completion", CHATS },
+    { "template", CHATS }, { "pattern", CONVERT } };
+
+static int what_to_do(void)
 {
     if (show + stats + convert > 1)
         die_usage("only one of --show, --stats and --convert");
-    if (pattern && !convert)
-        die_usage("--pattern goes with --convert");
-    if (!stats && tok_files.n > 1)
-        die_usage("two tokenizers only go with --stats");
-    if (convert) {
-        if (n != 2)
-            die_usage("--convert takes two files, IN and OUT");
-        tok_convert(argv[1], argv[2], pattern);
-        return true;
+    if (chat && decode)
+        die_usage("only one of --chat and --decode");
+    if (convert || stats) return convert ? CONVERT : STATS;
+    if (show) return chat ? SHOW_CHAT : decode ? SHOW_STREAM : SHOW;
+    return chat ? CHAT : decode ? DECODE : ENCODE;
+}
+
+/* How what is to be done was asked for: "--chat --show". */
+static const char *asked(int work)
+{
+    switch (work) {
+    case CHAT: return "--chat";
+    case DECODE: return "--decode";
+    case SHOW: return "--show";
+    case SHOW_CHAT: return "--chat --show";
+    case SHOW_STREAM: return "--decode --show";
+    case STATS: return "--stats";
+    case CONVERT: return "--convert";
+    default: return NULL;
     }
-    if (!tok_files.n)
+}
+
+static bool is_set(const char *name)
+{
+    for (const Opt *o = opts; o->kind != O_END; o++)
+        if (o->kind == O_FLAG && !strcmp(o->name, name)) return *(const int *)o->to;
+    return opt_given(name);
+}
+
+static void check_options(int work)
+{
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+        if (acts[i].with & work || !is_set(acts[i].name)) continue;
+        if (work == ENCODE)
+            die_usage("--%s: only with %s", acts[i].name, asked(acts[i].with & -acts[i].with));
+        die_usage("--%s: not with %s", acts[i].name, asked(work));
+    }
+    if (bos && no_bos)
+        die_usage("only one of --bos and --no-bos");
+    if (allow_special && deny_special)
+        die_usage("only one of --allow-special and --deny-special");
+    if (shards && shard_size)
+        die_usage("only one of --shards and --shard-size");
+    if ((shards || shard_size) && (as_text || !strcmp(output, "-")))
+        die_usage("--shards and --shard-size are for token streams in files: -o FILE");
+    if (work != CONVERT && !tok_files.n)
         die_usage("no tokenizer; use -t FILE");
-    check_chat();
-    for (int i = 0; i < tok_files.n; i++) io_reads(tok_files.s[i]);
-    tok_file = tok_files.s[0];
-    if (show) {
-        if (bos || eos || text || allow_special || deny_special || shards || shard_size)
-            die_usage("--show goes with none of --bos, --eos, --text, --allow-special, "
-                      "--deny-special, --shards, --shard-size");
-        if (decode && max_tokens)
-            die_usage("--max-tokens is not for --decode");
-        ShowOptions o = { output, as_text, decode, !no_bos, chat, completion,
-                          longest() ? (size_t)longest() : SIZE_MAX, chat_kind(template) };
-        show_all(tok = tok_load(tok_file), tok_file, n, argv, &o);
-    } else if (stats) {
-        if (tok_files.n > 2)
-            die_usage("--stats compares two tokenizers, not %d", tok_files.n);
-        Tok *two[2] = { tok_load(tok_file), tok_files.n > 1 ? tok_load(tok_files.s[1]) : NULL };
-        stats_all((const Tok *const *)two, tok_files.s, n, argv, output);
-        tok_free(two[0]), tok_free(two[1]);
-    }
-    return show || stats;
+    if (tok_files.n > (work == STATS ? 2 : 1))
+        die_usage(work == STATS ? "--stats compares two tokenizers, not more"
+                                : "two tokenizers only go with --stats");
+}
+
+static void show_them(int n, char **argv)
+{
+    ShowOptions o = { .output = output, .ids = as_text, .stream = decode, .bos = !no_bos,
+                      .chats = chat, .completion = completion, .invalid = policy(),
+                      .most = longest() ? (size_t)longest() : SIZE_MAX,
+                      .template = chat_kind(template) };
+    show_all(tok, tok_file, n, argv, &o);
+}
+
+static void count_them(int n, char **argv)
+{
+    Tok *other = tok_files.n > 1 ? tok_load(tok_files.s[1]) : NULL;
+    StatsOptions o = { { tok, other }, { tok_file, other ? tok_files.s[1] : NULL }, output, text,
+                       policy() };
+    stats_all(&o, n, argv);
+    tok_free(other);
 }
 
 int main(int argc, char **argv)
 {
     int n = opt_parse(argc, argv, "-t FILE [options] [FILE ...]",
                       "Encode documents (JSON Lines) as tokens, or decode tokens.", opts);
-    if (other_work(n, argv))
+    int work = what_to_do();
+    check_options(work);
+    if (work == CONVERT) {
+        if (n != 2)
+            die_usage("--convert takes two files, IN and OUT");
+        tok_convert(argv[1], argv[2], pattern);
         return 0;
-    if (decode && (no_bos || max_tokens || bos || eos || text || allow_special || deny_special))
-        die_usage("--decode goes with none of --bos, --no-bos, --eos, --max-tokens, --text, "
-                  "--allow-special, --deny-special");
-    if (bos && no_bos)
-        die_usage("--bos and --no-bos");
-    if (allow_special && deny_special)
-        die_usage("--allow-special and --deny-special");
-    if ((shards || shard_size) && (decode || as_text || !strcmp(output, "-")))
-        die_usage("--shards and --shard-size are for token streams in files: -o FILE");
-    if (shards && shard_size)
-        die_usage("--shards and --shard-size");
-    if (raw && !decode)
-        die_usage("--raw goes with --decode");
+    }
+    for (int i = 0; i < tok_files.n; i++) io_reads(tok_files.s[i]);
+    tok_file = tok_files.s[0];
     tok = tok_load(tok_file);
-    if (decode)
+    if (work & SHOWS)
+        show_them(n, argv);
+    else if (work == STATS)
+        count_them(n, argv);
+    else if (work == DECODE)
         decode_all(&(Decode){ tok, tok_file, output, as_text, raw }, n, argv);
     else
         encode_all(n, argv);

@@ -19,7 +19,7 @@ typedef struct Show {
     Out *out;
     bool colour;
     Buf line;
-    uint64_t documents;
+    uint64_t documents, replaced;
 } Show;
 
 /* Backgrounds, two of each so that neighbours differ: text, what counts for the loss, special. */
@@ -98,10 +98,17 @@ static void put_document(Show *w, const uint32_t *id, const uint8_t *mask, size_
     out_write(w->out, w->line.s, w->line.n);
 }
 
+static DocReader *open_docs(const Show *w, const char *path)
+{
+    DocReader *r = docs_open(path);
+    docs_invalid(r, w->o.invalid);
+    return r;
+}
+
 static void show_documents(Show *w, const char *path)
 {
     TokEnc *e = tokenc_new(w->t);
-    DocReader *r = docs_open(path);
+    DocReader *r = open_docs(w, path);
     Ids v = {0};
     for (Doc d; doc_next(r, &d); ) {
         if (!d.text)
@@ -113,6 +120,7 @@ static void show_documents(Show *w, const char *path)
         tok_encode(e, d.text, d.len, &v);
         if (v.n > w->o.most) v.n = w->o.most;
         put_document(w, v.id, NULL, v.n, docs_name(r));
+        w->replaced += d.bad;
     }
     ids_free(&v);
     docs_close(r);
@@ -123,7 +131,7 @@ static void show_chats(Show *w, const char *path)
 {
     TokEnc *e = tokenc_new(w->t);
     Chat *c = chat_new(w->t, w->tok_file, e, w->o.template, -1);
-    DocReader *r = docs_open(path);
+    DocReader *r = open_docs(w, path);
     ChatIds v = {0};
     for (Doc d; doc_next(r, &d); ) {
         DocError err = { .line = d.line, .why = "has no \"messages\", which --chat needs" };
@@ -133,6 +141,7 @@ static void show_chats(Show *w, const char *path)
         if (err.why)
             doc_die(docs_name(r), &err);
         put_document(w, chatids(&v), (uint8_t *)v.mask.s, v.ids.n, docs_name(r));
+        w->replaced += d.bad;
     }
     chatids_free(&v);
     docs_close(r);
@@ -176,5 +185,7 @@ void show_all(const Tok *t, const char *tok_file, int n, char **argv, const Show
     if (!w.documents)
         die("no documents in %s", n == 0 ? "stdin" : n == 1 ? argv[1] : "the files");
     out_close(w.out);
+    if (w.replaced)
+        note(1, "%" PRIu64 " invalid sequences replaced", w.replaced);
     buf_free(&w.line);
 }

@@ -9,6 +9,7 @@ typedef struct ShowOptions {
     bool stream;            /* the input is token streams, not documents */
     bool bos;               /* documents begin with <|bos|> */
     bool chats, completion; /* conversations */
+    int invalid;            /* DOCS_STRICT, DOCS_REPLACE; not of token streams */
     size_t most;            /* tokens of a document; SIZE_MAX: all */
     ChatKind template;
 } ShowOptions;

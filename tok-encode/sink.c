@@ -1,9 +1,12 @@
 /* sink.c -- batches in their order to token streams, or to text. */
 #include "encode.h"
 #include "text/tokens.h"
+#include <dirent.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct Sink {
     Encode *e;
@@ -19,13 +22,74 @@ struct Sink {
     Progress progress;
 };
 
+/* ---- numbered files --------------------------------------------------------------- */
+
 /* web.tokens, 3: web-00003.tokens */
-static char *numbered(const char *path, uint64_t k)
+static int before_number(const char *path)
 {
     const char *base = strrchr(path, '/'), *dot = strrchr(base ? base : path, '.');
-    int head = (int)(dot && dot > (base ? base + 1 : path) ? dot - path : (ptrdiff_t)strlen(path));
+    return (int)(dot && dot > (base ? base + 1 : path) ? dot - path : (ptrdiff_t)strlen(path));
+}
+
+static char *numbered(const char *path, uint64_t k)
+{
+    int head = before_number(path);
     return xasprintf("%.*s-%05" PRIu64 "%s", head, path, k, path + head);
 }
+
+/* The number in `name`, a file beside `path`; -1 if it is none that numbered() gives. */
+static int64_t number_of(const char *path, const char *name)
+{
+    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    size_t head = (size_t)(path + before_number(path) - base);
+    if (strncmp(name, base, head) || name[head] != '-') return -1;
+    const char *digits = name + head + 1;
+    size_t n = strspn(digits, "0123456789");
+    if (n < 5 || n > 18 || (n > 5 && digits[0] == '0')) return -1;
+    if (strcmp(digits + n, base + head)) return -1;
+    return strtoll(digits, NULL, 10);
+}
+
+/* Files that an earlier run made under higher numbers: a pattern for the names finds them, too. */
+static void warn_of_others(const char *path, uint64_t files)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = xasprintf("%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    DIR *d = opendir(dir);
+    uint64_t others = 0, lowest = UINT64_MAX;
+    for (struct dirent *e; d && (e = readdir(d)); ) {
+        int64_t k = number_of(path, e->d_name);
+        if (k < (int64_t)files) continue;
+        others++;
+        if ((uint64_t)k < lowest) lowest = (uint64_t)k;
+    }
+    if (others) {
+        char *name = numbered(path, lowest);
+        char more[40] = "";
+        if (others > 1) snprintf(more, sizeof more, " and %" PRIu64 " more", others - 1);
+        warn("%s%s: left over from an earlier run; this one wrote %" PRIu64, name, more, files);
+        free(name);
+    }
+    if (d) closedir(d);
+    free(dir);
+}
+
+/* Files that are open at the same time, and some more: as many as the system lets us have. */
+static void need_files(int n)
+{
+    enum { OTHERS = 32 };
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r)) return;
+    rlim_t want = (rlim_t)n + OTHERS;
+    if (r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= want) return;
+    r.rlim_cur = r.rlim_max == RLIM_INFINITY || r.rlim_max >= want ? want : r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+    if (r.rlim_cur < want)
+        die("--shards %d: so many files cannot be open at once here, only %llu (ulimit -Hn); with "
+            "--shard-size one is at a time", n, (unsigned long long)r.rlim_max);
+}
+
+/* ---- writing ------------------------------------------------------------------------ */
 
 static TokenWriter *create(Sink *s, uint64_t k)
 {
@@ -49,6 +113,7 @@ Sink *sink_new(Encode *e)
         return s;
     }
     s->n = e->shards ? e->shards : 1;
+    need_files(s->n);
     s->w = xcalloc((size_t)s->n, sizeof *s->w);
     for (int i = 0; i < s->n; i++) s->w[i] = create(s, (uint64_t)i);
     s->now = s->w[0];
@@ -154,6 +219,7 @@ void sink_close(Sink *s)
     progress_end(&s->progress);
     if (s->text) out_close(s->text);
     for (int i = 0; i < s->n; i++) tokens_close(s->w[i]);
+    if (s->e->shards || s->e->shard_size) warn_of_others(s->e->output, s->files);
     buf_free(&s->line);
     free(s->w);
     free(s);

@@ -136,7 +136,8 @@ static bool put_text(Worker *w, Batch *b, const char *s, size_t n)
     }
     if (with_specials(w, s, n, &b->out, &at, &id)) return true;
     const char *name = tok_bytes(w->e->tok, id, &len);
-    unsigned long long byte = at + 1 + (b->part && w->e->text ? b->at : 0);
+    if (w->e->text) at = utf8_unrepaired(b->in.b.s, b->in.b.n, at);
+    unsigned long long byte = at + 1 + (b->part ? b->at : 0);
     b->err.why = xasprintf("the text has %.*s at its byte %llu", (int)len, name, byte);
     b->err.byte = 0;                    /* the program ends with it: not freed */
     return false;
@@ -167,7 +168,7 @@ static void encode_part(Worker *w, Batch *b)
     const char *s = b->in.b.s;
     size_t n = b->in.b.n, good = w->e->text ? utf8_valid(s, n) : n;
     if (b->err.why || (n == 0 && !b->first && !b->last)) return;
-    b->err.line = b->at;                /* of a text in a row; a plain one has no lines */
+    b->err.line = b->line;
     if (good < n) {
         if (w->e->invalid == DOCS_STRICT) {
             b->err = (DocError){ "not UTF-8", 0, (size_t)(b->at + good + 1) };

@@ -51,21 +51,6 @@ static bool wrong(DocError *e, size_t byte, const char *why)
     return false;
 }
 
-/* Where the byte at `at` of the repaired line stands in the line s. */
-static size_t unrepaired(const char *s, size_t n, size_t at)
-{
-    size_t i = 0;
-    for (size_t o = 0; i < n; ) {
-        size_t good = utf8_valid(s + i, n - i);
-        if (at < o + good + 3) return at < o + good ? i + at - o : i + good;
-        o += good + 3;
-        i += good;
-        uint32_t cp;
-        if (i < n) i += (size_t)-utf8_next(s + i, n - i, &cp);
-    }
-    return i;
-}
-
 static bool tree(DocParser *p, Doc *d, DocError *e)
 {
     const char *why;
@@ -73,7 +58,7 @@ static bool tree(DocParser *p, Doc *d, DocError *e)
     arena_reset(&p->arena);
     p->row = json_parse(&p->arena, p->s, p->n, &why, &at);
     if (!p->row)
-        return wrong(e, (p->s == d->raw ? at : unrepaired(d->raw, d->raw_len, at)) + 1, why);
+        return wrong(e, (p->s == d->raw ? at : utf8_unrepaired(d->raw, d->raw_len, at)) + 1, why);
     return true;
 }
 

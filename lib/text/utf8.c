@@ -111,6 +111,20 @@ uint64_t utf8_repair(Buf *out, const char *s, size_t n)
     return bad;
 }
 
+size_t utf8_unrepaired(const char *s, size_t n, size_t at)
+{
+    size_t i = 0;
+    for (size_t o = 0; i < n; ) {
+        size_t good = utf8_valid(s + i, n - i);
+        if (at < o + good + 3) return at < o + good ? i + at - o : i + good;
+        o += good + 3;
+        i += good;
+        uint32_t cp;
+        if (i < n) i += (size_t)-utf8_next(s + i, n - i, &cp);
+    }
+    return i;
+}
+
 size_t utf8_count(const char *s, size_t n)
 {
     size_t count = 0;

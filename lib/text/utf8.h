@@ -12,6 +12,8 @@ int utf8_next(const char *s, size_t n, uint32_t *cp);
 int utf8_put(char *s, uint32_t cp);                     /* 1..4 bytes written */
 size_t utf8_valid(const char *s, size_t n);             /* length of the longest valid prefix */
 uint64_t utf8_repair(Buf *out, const char *s, size_t n);/* appends; counts replacements */
+/* Where the byte at `at` of repaired text stands in s[0..n), which it was made of. */
+size_t utf8_unrepaired(const char *s, size_t n, size_t at);
 size_t utf8_count(const char *s, size_t n);             /* code points in valid text */
 size_t utf8_complete(const char *s, size_t n);          /* n less a character that is cut short */
 

@@ -30,7 +30,7 @@ for j in 1 2 8; do ok "-j $j" "bpe-train -j $j -v 521 --doc-cap 0 $docs -o b.tok
 for b in 1 100 4194304; do
     ok "blocks of $b bytes" "PIPEGPT_BLOCK=$b bpe-train -j 3 -v 521 --doc-cap 0 $docs -o b.tok && cmp a.tok b.tok"
 done
-for t in base avx2; do
+for t in base avx2 avx512; do
     if PIPEGPT_CPU=$t bpe-train -v 265 -o b.tok $docs 2>cpu.log || ! grep -q 'cannot run' cpu.log; then
         ok "PIPEGPT_CPU=$t" "PIPEGPT_CPU=$t bpe-train -v 521 --doc-cap 0 $docs -o b.tok && cmp a.tok b.tok"
     else skip "PIPEGPT_CPU=$t" "not on this processor"; fi

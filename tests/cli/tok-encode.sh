@@ -8,8 +8,30 @@ ok "--help" "tok-encode --help"
 exits 2 "no tokenizer" "row a | tok-encode"
 exits 2 "unknown option" "tok-encode -t t.tok --frobnicate"
 exits 2 "bad number" "row a | tok-encode -t t.tok --max-tokens 3x"
-exits 2 "--raw without --decode" "row a | tok-encode -t t.tok --raw"
-exits 2 "--decode with --no-bos" "tok-encode -t t.tok --decode --no-bos"
+# what cannot act is refused by name, in each kind of work
+refused() { # WORK OPTION...: the line "tok-encode: --OPTION: WHY" for each, or what came instead
+    work=$1; shift
+    for o in "$@"; do
+        row a | tok-encode -t t.tok $work $o >out 2>log
+        [ $? = 2 ] && [ ! -s out ] && grep -q "^tok-encode: ${o%% *}: $why" log || { echo "$work $o:"; cat out log; }
+    done
+}
+why='only with --'
+is "options of other work, encoding" "refused '' --raw --completion '--template chatml' '--pattern gpt2'" ""
+why='not with --decode'
+is "  decoding" "refused --decode --text '--invalid error' '--bos x' --no-bos '--eos x' --allow-special --deny-special '--max-tokens 2' '--shards 2' '--shard-size 2' --completion '--template llama3' '--pattern gpt2'" ""
+is "  showing a stream" "refused '--show --decode' '--invalid error' --no-bos '--max-tokens 2' --raw" ""
+why='not with --show'
+is "  showing" "refused --show --text '--bos x' '--eos x' --allow-special --deny-special '--shards 2' '--shard-size 2' --raw --completion '--template llama3' '--pattern gpt2'" ""
+why='not with --chat'
+is "  conversations" "refused --chat --text --no-bos '--eos x' --allow-special --deny-special --raw '--pattern gpt2'" ""
+is "  showing them" "refused '--chat --show' '--bos x' '--shards 2'" ""
+why='not with --stats'
+is "  counting" "refused --stats --ids '--bos x' --no-bos '--eos x' --allow-special --deny-special '--max-tokens 2' '--shards 2' '--shard-size 2' --decode --raw --chat --completion '--template llama3' '--pattern gpt2'" ""
+exits 2 "--chat and --decode" "tok-encode -t t.tok --chat --decode"
+exits 2 "--bos and --no-bos" "row a | tok-encode -t t.tok --bos x --no-bos"
+exits 2 "--shards and --shard-size" "row a | tok-encode -t t.tok --shards 2 --shard-size 3 -o x"
+exits 2 "--shards of text" "row a | tok-encode -t t.tok --shards 2 --ids -o x"
 says 1 "nosuch" "missing file" "tok-encode -t t.tok nosuch"
 says 1 "nosuch" "missing tokenizer" "tok-encode -t nosuch $docs"
 says 1 "not a tokenizer" "documents as tokenizer" "tok-encode -t $docs $docs"
@@ -98,6 +120,18 @@ is "blocks from 1 byte to 4 MB, 1 to 5 threads" "cat differ" ""
 ok "from a pipe" "cat two | tok-encode -q -t t.tok | cmp - ref"
 ok "from gzip" "gzip -c two | tok-encode -q -j 3 -t t.tok | cmp - ref"
 ok "several files are one stream" "tok-encode -q -t t.tok two two | tok-encode -t t.tok --ids --decode >/dev/null; tok-encode -q -t t.tok --ids two two >a; cat ref.ids ref.ids | cmp - a"
+# each way to split text, in the same way
+for kind in gpt2 llama3 cl100k qwen2; do
+    tok-encode -q --convert t.tok t.tiktoken 2>/dev/null
+    tok-encode --convert --pattern $kind t.tiktoken $kind.tok
+    tok-encode -q -j 1 -t $kind.tok --no-bos -o kind.ref two
+    for k in 1 3 64 1000 65536; do
+        for j in 1 3; do
+            PIPEGPT_BLOCK=$k tok-encode -q -j $j -t $kind.tok --no-bos two | cmp -s - kind.ref || echo "$kind: block $k, $j threads"
+        done
+    done
+done >differ
+is "  with other patterns" "cat differ" ""
 for c in base avx2 avx512; do
     if PIPEGPT_CPU=$c tok-encode -q -t t.tok -o cpu.out two 2>cpu.log || ! grep -q 'cannot run' cpu.log; then
         ok "PIPEGPT_CPU=$c gives the same" "cmp cpu.out ref"
@@ -122,6 +156,8 @@ is "--max-tokens of parts" "sort -u differ | wc -l; head -n 1 differ | wc -w" "1
 is "two files, two documents" "printf a >1; printf b >2; tok-encode -q -t ab.tok --text --ids 1 2" "258 97
 258 98"
 says 1 "no documents in empty" "an empty text is none" ": >empty; tok-encode -t ab.tok --text -o x empty"
+is "  nor is it beside others" "tok-encode -q -t ab.tok --text --ids 1 empty 2" "258 97
+258 98"
 
 # bytes that are not UTF-8
 is "replaced: a subpart each" "printf '{\"text\":\"a\\377\\376 \\346\\255b\"}\n{\"text\":\"c\"}\n' | tok-encode -q -t ab.tok --ids --no-bos" "97 239 191 189 239 191 189 32 239 191 189 98
@@ -144,6 +180,14 @@ x a <|bos|> b
 END
 done >differ
 is "in parts" "sort -u differ" "258 120 32 97 32 258 32 98 10 258 258 10 258 99 32 256 32 259 10"
+# in parts, and behind what was repaired, the byte is that of the text or the file
+{ printf '{"text":"c"}\n{"text":"'; yes 'word word' | head -n 3000 | tr '\n' ' '; printf '<|bos|>"}\n'; } >deny.jsonl
+for k in 1 100 1048576; do
+    says 1 "deny.jsonl: line 2: the text has <|bos|> at its byte 30001" "--deny-special in a long row, blocks of $k" "PIPEGPT_BLOCK=$k tok-encode -t ab.tok --deny-special -o x deny.jsonl"
+    says 1 "stdin: the text has <|bos|> at its byte 30001" "  and in plain text" "sed -n '2s/.*\"\(.*\)\"}/\1/p' deny.jsonl | PIPEGPT_BLOCK=$k tok-encode -t ab.tok --text --deny-special -o x"
+done
+says 1 "at its byte 5" "--deny-special behind bytes that were replaced" "printf '\377\377 a<|bos|>' | tok-encode -t ab.tok --text --deny-special -o x"
+says 1 "at its byte 3014" "  in parts" "{ yes 'word word' | head -n 300 | tr '\n' ' '; printf 'a \340\277\377 word ab<|bos|>'; } | PIPEGPT_BLOCK=64 tok-encode -t ab.tok --text --deny-special -o x"
 says 1 "line 2: the text has <|bos|> at its byte 3" "--deny-special" "row ab 'ab<|bos|>' | tok-encode -t ab.tok --deny-special -o x"
 ok "--deny-special without one" "row ab '<|bos>' | tok-encode -q -t ab.tok --deny-special -o x"
 exits 2 "--allow-special and --deny-special" "row a | tok-encode -t ab.tok --allow-special --deny-special"
@@ -158,4 +202,13 @@ is "documents take turns" "for k in 0 1 2; do tok-encode -q -t t.tok --decode sh
 tok-encode -q -t t.tok --shard-size 1000 -o sh/y.tokens two
 ok "--shard-size" "test -e sh/y-00002.tokens && cat sh/y-*.tokens | tok-encode -q -t t.tok --decode | tok-encode -q -t t.tok | cmp - ref"
 exits 2 "--shards to stdout" "tok-encode -t t.tok --shards 2 two"
+says 0 "sh/x-00002.tokens: left over from an earlier run; this one wrote 2" "a file of an earlier run stays, and is named" "tok-encode -t t.tok --shards 2 -o sh/x.tokens two; test -e sh/x-00002.tokens"
+says 0 "more: left over from an earlier run; this one wrote 1" "  with --shard-size too" "touch sh/y-000001.tokens sh/y-7.tokens sh/yy-00009.tokens; tok-encode -t t.tok --shard-size 1M -o sh/y.tokens two"
+ok "  and else nothing is said" "(cd sh; tok-encode -t t.tok --shards 3 -o z.tokens ../two 2>&1 | grep -c 'left over') | grep -x 0"
+if (ulimit -Sn 64) 2>/dev/null; then
+    is "more files than the soft limit" "(ulimit -Sn 64; tok-encode -q -t t.tok --shards 200 -o many.tokens two); ls many-*.tokens | wc -l" 200
+    rm -f many-*
+    says 1 "--shards 200: so many files cannot be open at once here, only 64 (ulimit -Hn); with --shard-size" "than the hard one" "(ulimit -n 64; tok-encode -t t.tok --shards 200 -o many.tokens two)"
+    ok "  of which there is none then" "! ls many-*"
+fi
 finish
