@@ -223,7 +223,7 @@ Lora *plan_lora(Model *m, int train)
  * what it mostly is; and the code, stacks and records that a run adds, as measured. */
 static double program_bytes(void)
 {
-    const double run = 2.4e6;
+    const double run = 1.5e6;
     double pages = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     if (!f || fscanf(f, "%*s %lf", &pages) != 1) pages = 0;
@@ -249,6 +249,11 @@ static double cuda_bytes(const Config *c, int64_t N)
     return (32 << 20) + (double)N * (4 * (4 + 3 + 2 * c->H) + 4. * c->C / 64);
 }
 
+static double kept_bytes(const OpsKept *k)
+{
+    return (double)k->packed + (double)k->stage + (double)k->scratch + (double)k->rows;
+}
+
 static int64_t lora_count(const Lora *l)
 {
     int64_t n = 0;
@@ -259,8 +264,8 @@ static int64_t lora_count(const Lora *l)
 /* One micro-batch and one optimizer step on a back-end that only adds up. */
 void plan_count(Plan *p)
 {
-    OpsCount n = { .threads = opt.threads > 0 ? opt.threads : (int)sysconf(_SC_NPROCESSORS_ONLN) };
     const Ops *real_ops = ops_open(opt.device, opt.dtype, opt.threads);
+    OpsCount n = { .room = real_ops->room };
     Ops count = *ops_count(&n, opt.dtype);
     count.muon_tmp = real_ops->muon_tmp;
     const Ops *ops = &count;
@@ -291,7 +296,7 @@ void plan_count(Plan *p)
     optim_step(o, 1, 0.9, 0);
     p->mem_acts = (double)t.bytes;
     p->flops_opt = n.flops_opt;
-    p->mem_program = program_bytes() + (double)n.scratch + (double)n.packed + (double)n.stage +
+    p->mem_program = program_bytes() + kept_bytes(&n.kept) +
                      (double)N * (2 * sizeof(int32_t) + sizeof(real));      /* run_batch() */
     if (!strncmp(real_ops->name, "cuda", 4))
         p->mem_program = cuda_bytes(&p->cfg, N) + cudnn_bytes(&p->cfg, p->B) +

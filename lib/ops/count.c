@@ -83,27 +83,8 @@ static void n_uncast(real *y, const Act *x, int64_t n)
     moved((double)n, REAL * (double)n);
 }
 
-/* What is packed of a product [m,k] [k,n]: for each thread a block of the left operand; of the
- * right one, for all of them, what a pass over 1,536 of k needs, each at most 4 MB of it. Two
- * bfloat16s are in a real's place. */
-static void packs(int n, int k)
-{
-    enum { LEFT = 384 << 10, RIGHT = 4 << 20, DEPTH = 1536 };
-    const double threads = c->threads ? c->threads : 1, depth = table.act_size == REAL ? k : k / 2.,
-                 right = (double)n * (depth < DEPTH ? depth : DEPTH) * REAL, most = threads * RIGHT;
-    const size_t bytes = (size_t)(threads * LEFT + (right < most ? right : most));
-    if (bytes > c->packed) c->packed = bytes;
-}
-/* What a product of bfloat16s with many k adds up as reals: rows of n, 4 MB of them, at most m. The
- * instruction for pairs can do with twice as many k before; that is not known here. */
-static void stages(int m, int n, int k)
-{
-    enum { MUCH = 4096, STAGE = 1 << 20, TILE = 8 };
-    if (table.act_size == REAL || k <= MUCH || m <= 0 || n <= 0) return;
-    const size_t most = (size_t)(STAGE / n > TILE ? STAGE / n : TILE),
-                 bytes = ((size_t)m < most ? (size_t)m : most) * (size_t)n * REAL;
-    if (bytes > c->stage) c->stage = bytes;
-}
+/* What the back-end that is planned for keeps for an operation */
+#define keeps(op, ...) do { if (c->room) c->room->op(&c->kept, __VA_ARGS__); } while (0)
 /* acts, reals: elements read and written */
 #define product(...) product_by(__func__ + 2, __VA_ARGS__)
 static void product_by(const char *op, double *flops, int N, int C, int O, double acts,
@@ -115,23 +96,21 @@ static void product_by(const char *op, double *flops, int N, int C, int O, doubl
 static void n_linear(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
     (void)y; (void)x; (void)w;
-    packs(O, C);
-    stages(N, O, C);
+    keeps(linear, N, C, O);
     product(&c->flops_fwd, N, C, O, (double)N * C + (double)C * O + (beta ? 2. : 1.) * N * O, 0);
 }
 static void n_linear_dx(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
 {
     (void)dy; (void)w;
     if (!dx) return;
-    packs(C, O);
-    stages(N, C, O);
+    keeps(linear_dx, N, C, O);
     product(&c->flops_bwd, N, C, O, (1. + beta) * N * C + (double)C * O + (double)N * O, 0);
 }
 static void n_linear_dw(real *dw, const Act *dy, const Act *x, int N, int C, int O)
 {
     (void)dy; (void)x;
     if (!dw) return;
-    packs(C, N);
+    keeps(linear_dw, N, C, O);
     product(&c->flops_bwd, N, C, O, (double)N * C + (double)N * O, 2. * C * O);
 }
 /* ---- in eight-bit floats. Quantising is told of by itself: each tensor is read twice and written,
@@ -186,8 +165,10 @@ static void n_load(real *h, Store from, int64_t n)
 }
 static void n_embed_bwd(Store dw, const Act *dy, const int *idx, int N, int C, int V)
 {
-    (void)dy; (void)idx; (void)V;
-    if (store_some(dw)) moved((double)N * C, 2. * wide(dw) * N * C + 4.0 * N);
+    (void)dy; (void)idx;
+    if (!store_some(dw)) return;
+    keeps(embed_bwd, N, V);
+    moved((double)N * C, 2. * wide(dw) * N * C + 4.0 * N);
 }
 static void n_rmsnorm(Act *y, real *rstd, const Act *x, int N, int C, real eps)
 {
@@ -257,7 +238,8 @@ static void n_vgate_bwd(Act *dv, Store dve, Act *dh, real *dw, const Act *dy, co
                         const int *idx, const Act *h, const real *w, int N, int C, int K, int D,
                         int G, int V)
 {
-    (void)dh; (void)dw; (void)dy; (void)ve; (void)idx; (void)h; (void)w; (void)C; (void)V;
+    (void)dh; (void)dw; (void)dy; (void)ve; (void)idx; (void)h; (void)w; (void)C;
+    if (store_some(dve)) keeps(embed_bwd, N, V);
     moved((2 + 2 * !!dv) * mul3(N, K, D) + 3 * (double)N * G,
           2. * wide(dve) * mul3(N, K, D) + 4.0 * N);
 }
@@ -284,19 +266,11 @@ static double pairs(double T, double p, int w)
     return before * p + before * (before + 1) / 2 + (T - before) * (seen + 1);
 }
 /* documents are on the device too: counted as one */
-/* blocks of 64 keys and as many values; rows of up to 2 M reals at a time, or pairs of bfloat16s */
-static void attn_scratch(int B, int T, int K, int D)
-{
-    double row = 2 * mul3(K, (T + 63) / 64 * 64, (D + 31) / 32 * 32) * (double)table.act_size,
-           most = 8 << 20;
-    double n = row * B < most ? B : row < most ? floor(most / row) : 1;
-    if (n * row > (double)c->scratch) c->scratch = (size_t)(n * row);
-}
 static void n_attn(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
                    int B, int T, int H, int K, int D, int window)
 {
     (void)y; (void)lse; (void)q; (void)k; (void)v; (void)doc;
-    attn_scratch(B, T, K, D);
+    keeps(attn, B, T, K, D);
     c->flops_fwd += 4 * mul3(B, H, D) * pairs(T, 0, window);
     moved(2 * mul3(B, T, D) * (H + (double)K), REAL * mul3(B, T, H));
 }
@@ -306,6 +280,7 @@ static void n_attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, c
 {
     (void)dq; (void)dk; (void)dv; (void)dy; (void)y; (void)lse; (void)q; (void)k; (void)v;
     (void)doc;
+    keeps(attn_bwd, B, T, H, K, D);
     c->flops_bwd += 10 * mul3(B, H, D) * pairs(T, 0, window);
     moved(mul3(B, T, D) * (5.0 * H + 6.0 * K), REAL * mul3(B, T, H));
 }
@@ -373,6 +348,7 @@ static void n_route_bwd(Act *dh, real *dgate, const real *dwt, const real *p, co
 {
     (void)dwt; (void)p; (void)wt; (void)pick; (void)off; (void)h; (void)gate; (void)norm;
     (void)aux;
+    keeps(route_bwd, N, E);
     product(&c->flops_bwd, N, C, E * (!!dh + !!dgate), (double)N * C * (2. * !!dh + !!dgate),
             (double)E * C * (!!dh + 2. * !!dgate) + (double)N * (E + 2.0 * k));
 }
@@ -381,7 +357,7 @@ static void n_experts(Act *y, const Act *x, const Act *w, const int *off, int n,
                       int O)
 {
     (void)y; (void)x; (void)w; (void)off;
-    packs(O, C);
+    keeps(linear, n, C, O);
     product(&c->flops_fwd, n, C, O, (double)n * C + mul3(E, O, C) + (double)n * O, 0);
 }
 static void n_experts_dx(Act *dx, const Act *dy, const Act *w, const int *off, int n, int E, int C,
@@ -389,7 +365,7 @@ static void n_experts_dx(Act *dx, const Act *dy, const Act *w, const int *off, i
 {
     (void)dy; (void)w; (void)off;
     if (!dx) return;
-    packs(C, O);
+    keeps(linear_dx, n, C, O);
     product(&c->flops_bwd, n, C, O, (1. + beta) * n * C + mul3(E, O, C) + (double)n * O, 0);
 }
 static void n_experts_dw(real *dw, const Act *dy, const Act *x, const int *off, int n, int E,
@@ -397,7 +373,7 @@ static void n_experts_dw(real *dw, const Act *dy, const Act *x, const int *off, 
 {
     (void)dy; (void)x; (void)off;
     if (!dw) return;
-    packs(C, n);
+    keeps(linear_dw, n, C, O);
     product(&c->flops_bwd, n, C, O, (double)n * C + (double)n * O, 2 * mul3(E, O, C));
 }
 static void n_slots_add(Act *y, const Act *x, const real *wt, const int *slot, int N, int k, int C)
@@ -416,6 +392,7 @@ static void n_xent(real *loss, Act *z, const int *tgt, const real *wt, int N, in
                    real cap, real scale)
 {
     (void)loss; (void)z; (void)tgt; (void)wt; (void)cap;
+    keeps(xent, V);
     moved((double)N * V + (scale != 0 ? (double)N * Vp : 0), (REAL + 4.0) * N);
 }
 static void n_logits(real *l, const Act *z, int N, int V, int Vp, real cap)
@@ -436,6 +413,7 @@ static void n_muon(Store p, real *g, real *m, real *s, void *tmp, int count, int
 {
     (void)p; (void)g; (void)m; (void)s; (void)tmp; (void)mu; (void)beta2; (void)lr; (void)wd;
     double a = R < K ? R : K, b = R < K ? K : R;
+    keeps(muon, R, K);
     c->flops_opt += count * 5 * (4 * a * a * b + 2 * a * a * a);
     moved(0, REAL * count * (7 * a * b + 5 * (4 * a * b + 5 * a * a)));
 }

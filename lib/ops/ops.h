@@ -65,9 +65,31 @@ static inline Store store_at(Store s, int64_t i)        /* from element i on */
 }
 static inline int store_some(Store s) { return s.w || s.hi; }   /* else it is not there */
 
+/* What a back-end keeps for its operations besides their arguments, in bytes: blocks that are used
+ * again, each as large as the operation that needs most of it. Of each operation: makes `kept` what it
+ * is after a call, with as many threads as there are now. */
+typedef struct OpsKept {
+    size_t packed;              /* operands of products, of each thread */
+    size_t stage;               /* sums of deep ones that are not rounded yet */
+    size_t scratch;             /* of attention, of losses: at once */
+    size_t rows;                /* where the same tokens are */
+} OpsKept;
+typedef struct OpsRoom {
+    void (*linear)(OpsKept *kept, int N, int C, int O);
+    void (*linear_dx)(OpsKept *kept, int N, int C, int O);
+    void (*linear_dw)(OpsKept *kept, int N, int C, int O);
+    void (*embed_bwd)(OpsKept *kept, int N, int V);
+    void (*attn)(OpsKept *kept, int B, int T, int K, int D);
+    void (*attn_bwd)(OpsKept *kept, int B, int T, int H, int K, int D);
+    void (*route_bwd)(OpsKept *kept, int N, int E);
+    void (*xent)(OpsKept *kept, int V);
+    void (*muon)(OpsKept *kept, int R, int K);
+} OpsRoom;
+
 typedef struct Ops {
     const char *name, *dtype;           /* "cpu avx2", "fp32" */
     size_t act_size;                    /* bytes of one Act */
+    const OpsRoom *room;                /* NULL: not known */
 
     /* ---- memory. alloc: zeroed, aligned to 64 bytes. */
     void *(*alloc)(size_t bytes);
@@ -280,13 +302,11 @@ const Ops *ops_reference(const Ops *ops, const char *device, int threads);
  * adds up. */
 typedef struct OpsCountOf { const char *op; double flops, bytes; int64_t calls; } OpsCountOf;
 typedef struct OpsCount {
-    int threads;                                /* told to it, 0: 1 */
+    const OpsRoom *room;                        /* told to it: whose `kept` is; NULL: nobody's */
     double flops_fwd, flops_bwd, flops_opt; /* products, attention; multiply and add are 1 each */
     double bytes;                               /* read and written by all operations */
     size_t mem, mem_peak;                       /* allocated now, at most */
-    size_t scratch;                             /* what the CPU's attention packs at once, beside that, */
-    size_t packed;                              /* and the threads of its products; */
-    size_t stage;                               /* of deep ones the sums not rounded yet */
+    OpsKept kept;                               /* beside that */
     size_t fp8_scratch, fp8_weights;            /* the first of linear8: at once; kept */
     int64_t calls;
     OpsCountOf by[64];                          /* the same by operation, in the order of the first

@@ -379,18 +379,50 @@ static void check_count(void)
     real got[3] = { 1, 2, 3 };
     o->get(got, x, sizeof got);
     ok(got[0] == 0 && got[2] == 0, "count: get gives zeros");
-    o->linear(A(y), A(x), A(z), 64, 8192, 96, 0);
-    size_t stage[4] = { c.stage };
-    o = ops_count(&c, "bf16");
-    o->linear(A(y), A(x), A(z), 64, 4096, 96, 0);
-    o->linear_dw(y, A(x), A(z), 8192, 64, 96);
-    stage[1] = c.stage;
-    o->linear(A(y), A(x), A(z), 64, 8192, 96, 0);
-    stage[2] = c.stage;
+    ok(c.kept.packed + c.kept.stage + c.kept.scratch + c.kept.rows == 0,
+       "count: nothing is kept for operations where nobody says what");
+}
+/* What operations are said to keep: of each kind the largest, more for more threads where each has its
+ * own, and none where they do without. */
+static void check_kept(const char *tier)
+{
+    OpsCount c = { .room = tier_ops(tier, 1)->room };
+    const Ops *o = ops_count(&c, bf16 ? "bf16" : "fp32");
+    const size_t r = sizeof(real), pair = bf16 && strstr(tier, "_bf16") ? 2 : 1;
+    real *x = o->alloc(64), *y = o->alloc(64), *z = o->alloc(64);
+    int *i = o->alloc(64);
+    o->linear(A(y), A(x), A(z), 4, 5000, 5000, 0);
+    ok(c.kept.packed == 0, "%s: few rows of a product are not packed", tier);
+    o->linear(A(y), A(x), A(z), 2048, 768, 640, 0);
+    const size_t packed = c.kept.packed, right = 768 / pair * 640 * r;
+    ok(packed > right && packed < right + (128 << 10) * r + (256 << 10) && c.kept.stage == 0,
+       "%s: packed are all of the right operand and some of the left one", tier);
+    o->linear_dw(y, A(x), A(z), 100, 64, 96);
+    ok(c.kept.packed == packed, "%s: the largest is kept", tier);
+    tier_ops(tier, 3);
+    o->linear(A(y), A(x), A(z), 2048, 768, 640, 0);
+    ok(c.kept.packed > packed && c.kept.packed <= 3 * packed + 64,
+       "%s: three threads pack more", tier);
+    tier_ops(tier, 1);
+    o->linear(A(y), A(x), A(z), 64, 8192 * 2, 96, 0);
+    const size_t some = c.kept.stage;
     o->linear_dx(A(y), A(x), A(z), 8000, 768, 32768, 1);
-    stage[3] = c.stage;
-    ok(stage[0] == 0 && stage[1] == 0 && stage[2] == 64 * 96 * r && stage[3] == 1365 * 768 * r,
-       "count: sums of deep products of bfloat16s");
+    ok(bf16 ? some == 64 * 96 * r && c.kept.stage == 1365 * 768 * r : c.kept.stage == 0,
+       "%s: sums of deep products of bfloat16s", tier);
+    o->embed_bwd(store_real(y), A(x), i, 100, 8, 1000);
+    ok(c.kept.rows == 1100 * sizeof *i + 100, "%s: where the same tokens are", tier);
+    o->xent(y, A(x), i, x, 8, 1000, 1024, 15, 1);
+    const size_t one = c.kept.scratch;
+    tier_ops(tier, 3);
+    o->xent(y, A(x), i, x, 8, 1000, 1024, 15, 1);
+    ok(one == 2 * 1008 * r && c.kept.scratch == 3 * one, "%s: two rows a thread of a loss", tier);
+    tier_ops(tier, 1);
+    o->attn_bwd(A(y), A(y), A(y), A(x), A(x), x, A(x), A(x), A(x), NULL, 1, 4096, 8, 1, 64, 0);
+    const size_t back = c.kept.scratch, dq = 8 * 4096 * 64 * r;
+    tier_ops(tier, 64);
+    o->attn_bwd(A(y), A(y), A(y), A(x), A(x), x, A(x), A(x), A(x), NULL, 1, 4096, 8, 1, 64, 0);
+    ok(back > 10 * dq && c.kept.scratch > 24 * dq && c.kept.scratch < 26 * dq,
+       "%s: a group's queries for each worker, and their gradients for each part", tier);
 }
 
 int main(void)
@@ -419,5 +451,11 @@ int main(void)
     bf16 = false;
 #endif
     check_count();
+    for (int h = 0; h <= (sizeof(real) == sizeof(float)); h++) {
+        bf16 = h;
+        for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++)
+            if (tier_runs(tiers[i])) check_kept(tiers[i]);
+    }
+    bf16 = false;
     return done();
 }

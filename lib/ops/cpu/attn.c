@@ -183,8 +183,29 @@ typedef struct Job {
     int T, M, H, K, D, window, few;
     const Drop *drop;
     int64_t blocks, room;               /* blocks of keys packed for a row and head; a thread's work */
+    int64_t row, at_once;               /* reals packed for a row; rows at a time */
     real *packed, *work;
 } Job;
+
+/* How B rows of T queries and M keys, which for cached ones are those of a window, are shared out:
+ * sets few, blocks, room, row, at_once; returns the bytes of `packed` and of every thread's `work`. */
+static size_t attn_plan(Job *a, int B)
+{
+    enum { AT_ONCE = 1 << 21 };         /* reals packed at a time, if that holds a row */
+    const int64_t size = cells(BK, pad(a->D)), keys = a->pos && a->window > 0 ?
+                         min64(a->M, (int64_t)a->window + a->T + BK) : a->M;
+    a->few = a->T <= FEW;
+    a->blocks = a->few ? 0 : div_up(keys, BK) + (a->pos != NULL);
+    a->room = div_up(a->few ? a->M : max64(fwd_size(a->D), size), 16) * 16;
+    a->row = a->blocks * 2 * size * a->K;
+    a->at_once = a->row ? max64(1, min64(B, AT_ONCE / a->row)) : B;
+    return (size_t)(a->at_once * a->row + threads_here() * a->room) * sizeof *a->work;
+}
+void CPU(attn_room)(OpsKept *kept, int B, int T, int K, int D)
+{
+    Job a = { .T = T, .M = T, .K = K, .D = D };
+    keep(&kept->scratch, attn_plan(&a, B));
+}
 
 /* the block of keys that a row's first query sees first */
 static int64_t first_block(const Job *a, int64_t b)
@@ -224,18 +245,12 @@ static void attn_all(Act *y, real *lse, const Act *q, const Act *k, const Act *v
                      const int *doc, int B, int T, int M, int H, int K, int D, int window,
                      const Drop *drop)
 {
-    enum { AT_ONCE = 1 << 21 };         /* reals packed at a time, if that holds a row */
-    Job a = { y, lse, q, k, v, pos, doc, T, M, H, K, D, window, T <= FEW, drop, 0, 0,
-              NULL, NULL };
-    const int64_t size = cells(BK, pad(D));
-    const int64_t keys = pos && window > 0 ? min64(M, (int64_t)window + T + BK) : M;
-    a.blocks = a.few ? 0 : div_up(keys, BK) + (pos != NULL);
-    a.room = div_up(a.few ? M : max64(fwd_size(D), size), 16) * 16;
-    const int64_t row = a.blocks * 2 * size * K, step = a.few ? T : BQ, qb = div_up(T, step);
-    const int64_t at_once = row ? max64(1, min64(B, AT_ONCE / row)) : B;
-    a.packed = TIERED(scratch)(SLOT_OP, (size_t)(at_once * row + threads_here() * a.room) *
-                                            sizeof *a.packed);
-    a.work = a.packed + at_once * row;
+    Job a = { .y = y, .lse = lse, .q = q, .k = k, .v = v, .pos = pos, .doc = doc, .T = T, .M = M,
+              .H = H, .K = K, .D = D, .window = window, .drop = drop };
+    a.packed = TIERED(scratch)(SLOT_OP, attn_plan(&a, B));
+    const int64_t size = cells(BK, pad(D)), step = a.few ? T : BQ, qb = div_up(T, step),
+                  at_once = a.at_once;
+    a.work = a.packed + at_once * a.row;
     OMP(parallel if((double)B * T * M * H * D > 4 * WAKE))
     for (int64_t b0 = 0; b0 < B; b0 += at_once) {
         const int64_t nb = min64(at_once, B - b0);

@@ -18,6 +18,8 @@ typedef struct Grad {
     Act *dq, *dk, *dv; const Act *dy, *q, *k, *v; const real *lse; const int *doc;
     int B, T, H, K, D, window;
     int64_t parts, Tp, Dp;              /* padded: T to blocks of queries, D to panels */
+    int64_t tasks, all;                 /* B K parts; reals of a task's dq */
+    int64_t workers, room, dots;        /* how many share the tasks; reals of a worker's Bwd, of dot */
     real *dot;                          /* [B,T,H] dy . y */
     const Drop *drop;                   /* NULL: none. p is then dropped for dv, dy v^T for ds */
 } Grad;
@@ -310,34 +312,50 @@ static void dots(real *dot, const Act *x, const Act *y, int64_t N, int D)
     }
 }
 
+static int64_t next_task(int64_t *next) { return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED); }
+/* How it is shared out: parts, what is padded, sizes; returns the bytes of all that is not given. */
+static size_t grad_plan(Grad *a)
+{
+    const int64_t heads = (int64_t)a->B * a->K;
+    a->Tp = div_up(a->T, BQ) * BQ;
+    a->Dp = pad(a->D);
+    a->parts = heads < TASKS ? min64(div_up(a->T, BK), div_up(TASKS, heads)) : 1;
+    a->tasks = heads * a->parts;
+    a->all = (a->H / a->K) * a->Tp * a->Dp;
+    a->workers = min64(threads_here(), a->tasks);
+    a->room = div_up(bwd_size(a), 16) * 16;
+    a->dots = div_up((int64_t)a->B * a->T * a->H, 16) * 16;
+    return (size_t)(a->dots + a->workers * a->room +
+                    (a->parts > 1 ? a->tasks : a->workers) * a->all) * sizeof(real);
+}
+void CPU(attn_bwd_room)(OpsKept *kept, int B, int T, int H, int K, int D)
+{
+    Grad a = { .B = B, .T = T, .H = H, .K = K, .D = D };
+    keep(&kept->scratch, grad_plan(&a));
+}
 void CPU(attn_drop_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
                         const Act *q, const Act *k, const Act *v, const int *doc, int B, int T, int H,
                         int K, int D, int window, const Drop *drop)
 {
-    Grad a = { dq, dk, dv, dy, q, k, v, lse, doc, B, T, H, K, D, window, 1, 0, 0, NULL,
-               drop };
-    const int64_t heads = (int64_t)B * K, N = (int64_t)B * T * H;
-    a.Tp = div_up(T, BQ) * BQ;
-    a.Dp = pad(D);
-    if (heads < TASKS) a.parts = min64(div_up(T, BK), div_up(TASKS, heads));
-    const int64_t tasks = heads * a.parts, nt = threads_here(), all = (H / K) * a.Tp * a.Dp;
-    const int64_t room = div_up(bwd_size(&a), 16) * 16, dots_room = div_up(N, 16) * 16;
-    real *work = TIERED(scratch)(SLOT_OP, (size_t)(dots_room + nt * room +
-                                                   (a.parts > 1 ? tasks : nt) * all) *
-                                              sizeof *work);
-    a.dot = work + nt * room;
-    real *sums = a.dot + dots_room;
+    Grad a = { .dq = dq, .dk = dk, .dv = dv, .dy = dy, .q = q, .k = k, .v = v, .lse = lse, .doc = doc,
+               .B = B, .T = T, .H = H, .K = K, .D = D, .window = window, .drop = drop };
+    real *work = TIERED(scratch)(SLOT_OP, grad_plan(&a));
+    a.dot = work + a.workers * a.room;
+    real *sums = a.dot + a.dots;
+    const int64_t heads = (int64_t)B * K, N = (int64_t)B * T * H, blocks = div_up(T, BQ);
+    int64_t next = 0;
     dots(a.dot, dy, y, N, D);
-    OMP(parallel for schedule(dynamic) if((double)N * T * D > 4 * WAKE))
-    for (int64_t task = 0; task < tasks; task++)
-        grad_part(&a, task, work + thread_id() * room,
-                  sums + (a.parts > 1 ? task : thread_id()) * all);
+    OMP(parallel if((double)N * T * D > 4 * WAKE))
+    {
+        const int64_t own = thread_id();
+        for (int64_t task; own < a.workers && (task = next_task(&next)) < a.tasks;)
+            grad_part(&a, task, work + own * a.room, sums + (a.parts > 1 ? task : own) * a.all);
+    }
     if (a.parts == 1) return;
-    const int64_t blocks = div_up(T, BQ);
     OMP(parallel for schedule(static) if(N * D > WAKE))
     for (int64_t i = 0; i < heads * blocks; i++) {
         const int64_t h = i / blocks, t = i % blocks * BQ;
-        finish_queries(&a, h / K, h % K, t, min64(BQ, T - t), sums + h * a.parts * all);
+        finish_queries(&a, h / K, h % K, t, min64(BQ, T - t), sums + h * a.parts * a.all);
     }
 }
 void CPU(attn_bwd)(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,

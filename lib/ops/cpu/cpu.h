@@ -94,6 +94,19 @@ enum { GEMM_SMALL = 4096 };
 void CPU(gemm_one)(const Gemm *g, void *work);
 size_t CPU(gemm_work)(void);
 
+/* What an operation keeps (OpsRoom), of each file: with CPU(room), a table of them (table.c) */
+static inline void keep(size_t *kept, size_t bytes) { if (bytes > *kept) *kept = bytes; }
+void CPU(gemm_room)(OpsKept *kept, const Gemm *g);
+void CPU(linear_room)(OpsKept *kept, int N, int C, int O);
+void CPU(linear_dx_room)(OpsKept *kept, int N, int C, int O);
+void CPU(linear_dw_room)(OpsKept *kept, int N, int C, int O);
+void CPU(embed_bwd_room)(OpsKept *kept, int N, int V);
+void CPU(attn_room)(OpsKept *kept, int B, int T, int K, int D);
+void CPU(attn_bwd_room)(OpsKept *kept, int B, int T, int H, int K, int D);
+void CPU(route_bwd_room)(OpsKept *kept, int N, int E);
+void CPU(xent_room)(OpsKept *kept, int V);
+void MUON(muon_room)(OpsKept *kept, int R, int K);
+
 /* probe.c: the roof, for benchmarks; vexp, vexp2 and vtanh of this tier, for tests */
 double TIERED(fma_probe)(int64_t n, double *out);
 double CPU(dot_probe)(int64_t n, double *out);          /* of the ACT_DOT and ACT_TILE builds */

@@ -11,11 +11,12 @@ void CPU(embed)(Act *y, const Act *w, const int *idx, int N, int C)
         memcpy(y + (int64_t)n * C, w + (int64_t)idx[n] * C, (size_t)C * sizeof *y);
 }
 
+static size_t same_room(int N, int V) { return ((size_t)V + (size_t)N) * sizeof(int) + (size_t)N; }
 /* next[n]: the row after n with the same token, N if it is the last. Returns [N]: is n a token's
  * first row? */
 static const unsigned char *same_rows(int **next, const int *idx, int N, int V)
 {
-    int *last = TIERED(scratch)(SLOT_ROWS, ((size_t)V + (size_t)N) * sizeof *last + (size_t)N);
+    int *last = TIERED(scratch)(SLOT_ROWS, same_room(N, V));
     unsigned char *first = (unsigned char *)(last + V + N);
     *next = last + V;
     memset(last, -1, (size_t)V * sizeof *last);
@@ -61,6 +62,8 @@ void CPU(embed_bwd)(Store dw, const Act *dy, const int *idx, int N, int C, int V
 {
     if (store_some(dw)) scatter(dw, dy, NULL, idx, N, C, C, V);
 }
+
+void CPU(embed_bwd_room)(OpsKept *kept, int N, int V) { keep(&kept->rows, same_room(N, V)); }
 
 /* sigmoid(w . x), G terms */
 static real gate(const Act *x, const real *w, int G)

@@ -64,7 +64,8 @@ typedef struct Job {
     int depth, kc;
     int down, across, rows, cols;       /* down x across cells of rows x cols */
     int mc;                             /* rows of a block */
-    real *work;                         /* of each thread: B, A, sums */
+    int workers;                        /* threads that can find work */
+    real *work;                         /* of each of them: B, A, sums */
     size_t size_b, size_a;
     int next, *taken;                   /* the next cell; of each cell the next block */
 } Job;
@@ -322,6 +323,7 @@ static void work(Job *job, int tid)
 {
     const int cells = job->down * job->across;
     real *own = job->work + (size_t)tid * own_size(job);
+    if (tid >= job->workers) return;
     tile_config(&tile_whole);
     for (int i; (i = take(&job->next)) < cells;) work_on(job, i, 1, own);
     for (int i = 0; i < cells; i++) work_on(job, i, HELP, own);
@@ -372,33 +374,36 @@ static Job plan(const Gemm *g, int nt)
     plan_cells(&job, nt);
     job.size_b = room((int64_t)job.cols * job.depth);
     job.size_a = room((int64_t)job.mc * job.depth);
+    job.workers = (int)min64(nt, job.down * job.across * div_up(job.rows, job.mc));
     return job;
 }
 
-static size_t work_size(const Job *job, int nt)
+static size_t work_size(const Job *job)
 {
-    return (size_t)nt * own_size(job) * sizeof(real) +
+    return (size_t)job->workers * own_size(job) * sizeof(real) +
            (size_t)job->down * (size_t)job->across * sizeof *job->taken;
 }
-static void begin(Job *job, void *mem, int nt)
+static void begin(Job *job, void *mem)
 {
     job->work = mem;
-    job->taken = (int *)(job->work + (size_t)nt * own_size(job));
+    job->taken = (int *)(job->work + (size_t)job->workers * own_size(job));
     memset(job->taken, 0, (size_t)job->down * (size_t)job->across * sizeof *job->taken);
 }
-/* A pass over C, on this thread in `mem` or on all */
-static void pass(const Gemm *g, void *mem)
+/* A pass over C, on this thread in `mem` or on all. With kept, here and below: nothing is done but to
+ * see what it would need. */
+static void pass(const Gemm *g, void *mem, OpsKept *kept)
 {
     int nt = mem || (double)g->m * g->n * g->k < ALONE ? 1 : threads_here();
     Job job = plan(g, nt);
-    if (!mem) mem = TIERED(scratch)(SLOT_GEMM, work_size(&job, nt));
-    begin(&job, mem, nt);
+    if (kept) { keep(&kept->packed, work_size(&job)); return; }
+    if (!mem) mem = TIERED(scratch)(SLOT_GEMM, work_size(&job));
+    begin(&job, mem);
     if (nt == 1) { work(&job, 0); return; }
     OMP(parallel num_threads(nt))
     work(&job, thread_id());
 }
 /* k in parts of KS; that of an Act, which is rounded once, in one go */
-static void passes(const Gemm *g, void *mem)
+static void passes(const Gemm *g, void *mem, OpsKept *kept)
 {
     const int depth = (int)div_up(g->k, DEEP),
               ks = g->y ? (int)max64(depth, 1) : part(depth, KS, SOME);
@@ -407,29 +412,35 @@ static void passes(const Gemm *g, void *mem)
     for (int l = 0; l == 0 || l < depth; l += ks) {
         const int64_t k0 = (int64_t)l * DEEP;
         now.k = (int)min64((int64_t)ks * DEEP, g->k - k0);
-        now.a = g->a + k0 * g->csa;
-        now.b = g->b + k0 * g->rsb;
-        pass(&now, mem);
+        if (!kept) {
+            now.a = g->a + k0 * g->csa;
+            now.b = g->b + k0 * g->rsb;
+        }
+        pass(&now, mem, kept);
         now.d = now.c;
         now.beta = 1;
     }
 }
 #ifdef ACT_BF16
 /* Acts with so many k that a cell would be narrow: rows of y are added up as reals first. */
-static void staged(const Gemm *g)
+static void staged(const Gemm *g, OpsKept *kept)
 {
     const int most = (int)max64(TM, STAGE / g->n);
-    real *c = TIERED(scratch)(SLOT_STAGE, (size_t)min64(most, g->m) * (size_t)g->n * sizeof *c);
+    const size_t size = (size_t)min64(most, max64(g->m, 0)) * (size_t)g->n * sizeof(real);
+    real *c = NULL;
+    if (kept) keep(&kept->stage, size);
+    else c = TIERED(scratch)(SLOT_STAGE, size);
     for (int i = 0; i < g->m; i += most) {
         Gemm some = *g;
         some.m = (int)min64(most, g->m - i);
-        some.a = g->a + i * g->rsa;
+        if (!kept) some.a = g->a + i * g->rsa;
         some.y = NULL;
         some.c = c;
         some.d = c;
         some.ldc = g->n;
         some.beta = 0;
-        passes(&some, NULL);
+        passes(&some, NULL, kept);
+        if (kept) continue;
         OMP(parallel for schedule(static) if((int64_t)some.m * g->n > WAKE))
         for (int r = 0; r < some.m; r++)
             for (int j = 0; j < g->n; j += VL) {
@@ -441,18 +452,20 @@ static void staged(const Gemm *g)
     }
 }
 #endif
-void CPU(gemm_one)(const Gemm *g, void *mem) { passes(g, mem); }
+void CPU(gemm_one)(const Gemm *g, void *mem) { passes(g, mem, NULL); }
 size_t CPU(gemm_work)(void)
 {
     return (3 * GEMM_SMALL + KS * TN + MC_MIN * KS + SUMS + 64) * sizeof(real);
 }
-void CPU(gemm)(const Gemm *given)
+static void multiply(const Gemm *given, OpsKept *kept)
 {
     Gemm g = *given;
 #ifdef ACT_BF16
-    if (g.y && g.n > 0 && g.k > DEEP * MUCH) { staged(&g); return; }
+    if (g.y && g.n > 0 && g.k > DEEP * MUCH) { staged(&g, kept); return; }
 #else
     if (g.y) { g.c = g.y; g.d = g.y; g.y = NULL; }
 #endif
-    passes(&g, NULL);
+    passes(&g, NULL, kept);
 }
+void CPU(gemm)(const Gemm *g) { multiply(g, NULL); }
+void CPU(gemm_room)(OpsKept *kept, const Gemm *g) { multiply(g, kept); }

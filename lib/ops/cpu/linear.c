@@ -56,21 +56,53 @@ static void linear_few(Act *y, const Act *x, const Act *w, int N, int C, int O, 
         }
 }
 
+/* The three products; y, x, dw and the others NULL where only their shapes matter. */
+static Gemm forward(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
+{
+    return (Gemm){ .y = y, .ldc = O, .alpha = 1, .beta = (real)beta, .a = x, .rsa = C, .csa = 1,
+                   .b = w, .rsb = 1, .csb = C, .m = N, .n = O, .k = C };
+}
+static Gemm to_input(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
+{
+    return (Gemm){ .y = dx, .ldc = C, .alpha = 1, .beta = (real)beta, .a = dy, .rsa = O, .csa = 1,
+                   .b = w, .rsb = C, .csb = 1, .m = N, .n = C, .k = O };
+}
+static Gemm to_weights(real *dw, const Act *dy, const Act *x, int N, int C, int O)
+{
+    return (Gemm){ .c = dw, .d = dw, .ldc = C, .alpha = 1, .beta = 1, .a = dy, .rsa = 1, .csa = O,
+                   .b = x, .rsb = C, .csb = 1, .m = O, .n = C, .k = N };
+}
+
 void CPU(linear)(Act *y, const Act *x, const Act *w, int N, int C, int O, int beta)
 {
+    const Gemm g = forward(y, x, w, N, C, O, beta);
     if (N <= FEW) linear_few(y, x, w, N, C, O, beta);
-    else CPU(gemm)(&(Gemm){ .y = y, .ldc = O, .alpha = 1, .beta = (real)beta, .a = x, .rsa = C,
-                            .csa = 1, .b = w, .rsb = 1, .csb = C, .m = N, .n = O, .k = C });
+    else CPU(gemm)(&g);
 }
 void CPU(linear_dx)(Act *dx, const Act *dy, const Act *w, int N, int C, int O, int beta)
 {
-    if (dx) CPU(gemm)(&(Gemm){ .y = dx, .ldc = C, .alpha = 1, .beta = (real)beta, .a = dy,
-                               .rsa = O, .csa = 1, .b = w, .rsb = C, .csb = 1, .m = N, .n = C,
-                               .k = O });
+    const Gemm g = to_input(dx, dy, w, N, C, O, beta);
+    if (dx) CPU(gemm)(&g);
 }
 void CPU(linear_dw)(real *dw, const Act *dy, const Act *x, int N, int C, int O)
 {
-    if (dw) CPU(gemm)(&(Gemm){ .c = dw, .d = dw, .ldc = C, .alpha = 1, .beta = 1, .a = dy,
-                               .rsa = 1, .csa = O, .b = x, .rsb = C, .csb = 1, .m = O, .n = C,
-                               .k = N });
+    const Gemm g = to_weights(dw, dy, x, N, C, O);
+    if (dw) CPU(gemm)(&g);
+}
+
+static Act some_act;            /* stands for an output of Acts, which is not written */
+void CPU(linear_room)(OpsKept *kept, int N, int C, int O)
+{
+    const Gemm g = forward(&some_act, NULL, NULL, N, C, O, 0);
+    if (N > FEW) CPU(gemm_room)(kept, &g);
+}
+void CPU(linear_dx_room)(OpsKept *kept, int N, int C, int O)
+{
+    const Gemm g = to_input(&some_act, NULL, NULL, N, C, O, 0);
+    CPU(gemm_room)(kept, &g);
+}
+void CPU(linear_dw_room)(OpsKept *kept, int N, int C, int O)
+{
+    const Gemm g = to_weights(NULL, NULL, NULL, N, C, O);
+    CPU(gemm_room)(kept, &g);
 }

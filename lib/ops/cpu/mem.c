@@ -1,6 +1,9 @@
 /* mem.c -- memory of the CPU back-end. */
 #include "ops/cpu/cpu.h"
 #include "base/err.h"
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +48,9 @@ void *TIERED(scratch)(int slot, size_t bytes)
     static struct { void *p; size_t n; } kept[SLOT_COUNT];
     if (bytes > kept[slot].n || !kept[slot].p) {
         free(kept[slot].p);
+#ifdef __GLIBC__
+        malloc_trim(0);                 /* or what it was stays with the process, in a hole */
+#endif
         kept[slot].p = get_pages(bytes);
         kept[slot].n = bytes;
     }

@@ -107,11 +107,13 @@ static void gate_grad(real *dgate, const real *dz, const Act *h, int N, int C, i
                 dgate[(int64_t)e * C + c + i] += (real)sum[i];
         }
 }
+static size_t route_room(int N, int E) { return (size_t)N * (size_t)E * sizeof(real); }
+void CPU(route_bwd_room)(OpsKept *kept, int N, int E) { keep(&kept->scratch, route_room(N, E)); }
 void CPU(route_bwd)(Act *dh, real *dgate, const real *dwt, const real *p, const real *wt,
                     const int *pick, const int *off, const Act *h, const real *gate, int N, int C,
                     int E, int k, int norm, double aux)
 {
-    real *dz = TIERED(scratch)(SLOT_OP, (size_t)N * (size_t)E * sizeof *dz);
+    real *dz = TIERED(scratch)(SLOT_OP, route_room(N, E));
     OMP(parallel for schedule(static) if((int64_t)N * E * C > WAKE))
     for (int n = 0; n < N; n++) {
         real *z = dz + (int64_t)n * E;

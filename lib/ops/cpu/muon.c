@@ -37,10 +37,10 @@ static Muon muon_plan(int R, int K)
     return u;
 }
 static int is_small(int R, int K) { return (int64_t)R * K <= GEMM_SMALL; }
-static void multiply(const Muon *u, const Gemm *g)
+static void multiply(const Muon *u, Gemm g)
 {
-    if (u->work) CPU(gemm_one)(g, u->work);
-    else CPU(gemm)(g);
+    if (u->work) CPU(gemm_one)(&g, u->work);
+    else CPU(gemm)(&g);
 }
 
 /* sum[r] = sum of squares of row r; returns their sum */
@@ -92,18 +92,24 @@ static void muon_start(const Muon *u, real *g, real *m, double *sum)
     }
 }
 /* a = x x^T, or x^T x where x is tall */
-static void square(const Muon *u, real *a, const Act *x)
+static Gemm square(const Muon *u, real *a, const Act *x)
 {
     const int R = u->R, K = u->K, n = u->mn;
-    if (R > K) multiply(u, &(Gemm){ a, a, n, 1, 0, x, 1, K, x, K, 1, n, n, R, 1, NULL });
-    else multiply(u, &(Gemm){ a, a, n, 1, 0, x, K, 1, x, 1, K, n, n, K, 1, NULL });
+    if (R > K) return (Gemm){ a, a, n, 1, 0, x, 1, K, x, K, 1, n, n, R, 1, NULL };
+    return (Gemm){ a, a, n, 1, 0, x, K, 1, x, 1, K, n, n, K, 1, NULL };
+}
+/* b = s a a + q d, n x n */
+static Gemm again(const Muon *u, real *b, real s, real q, const real *d, const Act *a)
+{
+    const int n = u->mn;
+    return (Gemm){ b, d, n, s, q, a, n, 1, a, n, 1, n, n, n, 1, NULL };
 }
 /* y = p d + b x, or x b; y may be d */
-static void apply(const Muon *u, real *y, const real *d, real p, const Act *x, const Act *b)
+static Gemm apply(const Muon *u, real *y, const real *d, real p, const Act *x, const Act *b)
 {
     const int R = u->R, K = u->K, n = u->mn;
-    if (R > K) multiply(u, &(Gemm){ y, d, K, 1, p, x, K, 1, b, n, 1, R, K, n, 0, NULL });
-    else multiply(u, &(Gemm){ y, d, K, 1, p, b, n, 1, x, K, 1, R, K, n, 0, NULL });
+    if (R > K) return (Gemm){ y, d, K, 1, p, x, K, 1, b, n, 1, R, K, n, 0, NULL };
+    return (Gemm){ y, d, K, 1, p, b, n, 1, x, K, 1, R, K, n, 0, NULL };
 }
 /* Step 4: towards the nearest orthogonal matrix, x = p x + (q A + s A A) x with A = x x^T, or from
  * the right where x is tall. Factors are Acts: in bfloat16 they are copies, and what is added up
@@ -111,29 +117,28 @@ static void apply(const Muon *u, real *y, const real *d, real p, const Act *x, c
 #ifdef ACT_DOT
 static real *muon_polar(const Muon *u, real *x, real *y, real *a, real *b)
 {
-    const int R = u->R, K = u->K, n = u->mn;
-    const int64_t mm = (int64_t)n * n;
+    const int R = u->R, K = u->K;
+    const int64_t mm = (int64_t)u->mn * u->mn;
     Act *xh = (Act *)(void *)y, *ah = xh + (int64_t)R * K, *bh = (Act *)(void *)a;
     for (int i = 0; i < 5; i++) {
         const real p = (real)polar[i][0], q = (real)polar[i][1], s = (real)polar[i][2];
         CPU(cast)(xh, x, (int64_t)R * K);
-        square(u, a, xh);
+        multiply(u, square(u, a, xh));
         CPU(cast)(ah, a, mm);
-        multiply(u, &(Gemm){ b, a, n, s, q, ah, n, 1, ah, n, 1, n, n, n, 1, NULL });
+        multiply(u, again(u, b, s, q, a, ah));
         CPU(cast)(bh, b, mm);
-        apply(u, x, x, p, xh, bh);
+        multiply(u, apply(u, x, x, p, xh, bh));
     }
     return x;
 }
 #else
 static real *muon_polar(const Muon *u, real *x, real *y, real *a, real *b)
 {
-    const int n = u->mn;
     for (int i = 0; i < 5; i++) {
         const real p = (real)polar[i][0], q = (real)polar[i][1], s = (real)polar[i][2];
-        square(u, a, x);
-        multiply(u, &(Gemm){ b, a, n, s, q, a, n, 1, a, n, 1, n, n, n, 1, NULL });
-        apply(u, y, x, p, x, b);
+        multiply(u, square(u, a, x));
+        multiply(u, again(u, b, s, q, a, a));
+        multiply(u, apply(u, y, x, p, x, b));
         real *t = x;
         x = y;
         y = t;
@@ -186,6 +191,15 @@ size_t MUON(muon_tmp)(int count, int R, int K)
 {
     return muon_plan(R, K).bytes * (size_t)(is_small(R, K) ? count : 1);
 }
+static size_t small_room(void) { return (size_t)threads_here() * CPU(gemm_work)(); }
+void MUON(muon_room)(OpsKept *kept, int R, int K)
+{
+    const Muon u = muon_plan(R, K);
+    if (is_small(R, K)) { keep(&kept->packed, small_room()); return; }
+    const Gemm g[3] = { square(&u, NULL, NULL), again(&u, NULL, 1, 1, NULL, NULL),
+                        apply(&u, NULL, NULL, 1, NULL, NULL) };
+    for (int i = 0; i < 3; i++) CPU(gemm_room)(kept, &g[i]);
+}
 void MUON(muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R, int K, double mu,
                 double beta2, double lr, double wd)
 {
@@ -197,7 +211,7 @@ void MUON(muon)(Store p, real *g, real *m, real *s, void *tmp, int count, int R,
             muon_one(&u, store_at(p, i * n), g + i * n, m + i * n, s + i * ns, tmp);
         return;
     }
-    char *work = TIERED(scratch)(SLOT_GEMM, (size_t)threads_here() * CPU(gemm_work)());
+    char *work = TIERED(scratch)(SLOT_GEMM, small_room());
     OMP(parallel for schedule(static) if(count * n > WAKE))
     for (int i = 0; i < count; i++) {
         Muon one = u;

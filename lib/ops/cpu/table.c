@@ -13,14 +13,20 @@ const Ops *REST(ops)(void);
 const Ops *CPU(ops)(void)
 {
     static Ops table;
+    static OpsRoom room;
     Ops o = *REST(ops)();
     o.name = "cpu amx_bf16";
     o.linear = CPU(linear); o.linear_dx = CPU(linear_dx); o.linear_dw = CPU(linear_dw);
     o.experts = CPU(experts); o.experts_dx = CPU(experts_dx); o.experts_dw = CPU(experts_dw);
+    room = *o.room;
+    room.linear = CPU(linear_room);
+    room.linear_dx = CPU(linear_dx_room); room.linear_dw = CPU(linear_dw_room);
 #ifdef ACT_DOT
     o.muon = CPU(muon);
     o.muon_tmp = CPU(muon_tmp);
+    room.muon = CPU(muon_room);
 #endif
+    o.room = &room;
     table = o;
     return &table;
 }
@@ -41,8 +47,14 @@ static void no_wait(void) {}
 
 const Ops *CPU(ops)(void)
 {
+    static const OpsRoom room = {
+        .linear = CPU(linear_room), .linear_dx = CPU(linear_dx_room),
+        .linear_dw = CPU(linear_dw_room), .embed_bwd = CPU(embed_bwd_room), .attn = CPU(attn_room),
+        .attn_bwd = CPU(attn_bwd_room), .route_bwd = CPU(route_bwd_room), .xent = CPU(xent_room),
+        .muon = MUON(muon_room),
+    };
     static const Ops table = {
-        .name = NAME(TIER), .dtype = DTYPE, .act_size = sizeof(Act),
+        .name = NAME(TIER), .dtype = DTYPE, .act_size = sizeof(Act), .room = &room,
         .alloc = TIERED(mem_alloc), .free = TIERED(mem_free), .zero = TIERED(mem_zero),
         .copy = TIERED(mem_copy), .put = TIERED(mem_copy), .get = TIERED(mem_copy),
         .sync = no_wait, .cast = CPU(cast), .uncast = CPU(uncast),

@@ -49,14 +49,17 @@ static void gradient(Act *z, real *e, const real *l, int t, int V, int Vp, real 
     memset(z + V, 0, (size_t)(Vp - V) * sizeof *z);
 }
 
+static int64_t row_room(int V) { return 2 * div_up(V, 16) * 16; }       /* of a thread: l, e */
+static size_t work_size(int V) { return (size_t)threads_here() * (size_t)row_room(V) * sizeof(real); }
+void CPU(xent_room)(OpsKept *kept, int V) { keep(&kept->scratch, work_size(V)); }
 void CPU(xent)(real *loss, Act *z, const int *tgt, const real *wt, int N, int V, int Vp, real cap,
                real scale)
 {
-    int64_t row = div_up(V, 16) * 16;
-    real *work = TIERED(scratch)(SLOT_OP, (size_t)threads_here() * (size_t)(2 * row) * sizeof *work);
+    const int64_t row = row_room(V);
+    real *work = TIERED(scratch)(SLOT_OP, work_size(V));
     OMP(parallel for schedule(static) if((int64_t)N * V > WAKE))
     for (int n = 0; n < N; n++) {
-        real *l = work + thread_id() * 2 * row, *e = l + row;
+        real *l = work + thread_id() * row, *e = l + row / 2;
         Act *p = z + (int64_t)n * Vp;
         if (tgt[n] < 0) {
             loss[n] = 0;
