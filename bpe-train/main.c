@@ -117,6 +117,9 @@ static Pieces read_all(int n, char **path, CountInfo *info, uint64_t *total)
         die("no text in %s", n == 0 ? "stdin" : n == 1 ? path[0] : "the files");
     uint64_t distinct;
     Pieces v = counter_end(c.counter, min_count, total, &distinct);
+#ifdef __GLIBC__
+    malloc_trim(0);                             /* what it was counted with */
+#endif
     if (c.bad)
         warn("%" PRIu64 " stretches of bytes were not UTF-8 and became U+FFFD", c.bad);
     note(1, "%" PRIu64 " documents, %" PRIu64 " characters, %" PRIu64 " bytes, %" PRIu64
@@ -139,8 +142,10 @@ static Bpe train(Pieces *v, const Tok *old)
     }
     size_t need = size_add(bpe_memory(v, want), BASE_MEMORY);
     if (need / 11 > (size_t)mem / 10)
-        die("training on %zu distinct pieces takes about %zu MB: more memory (--mem) or leaving "
-            "out rare ones (--min-count) is needed", v->n, need >> 20);
+        die("training on %zu distinct pieces takes at least %zu MB: more memory (--mem) or leaving "
+            "out rare ones (--min-count) is needed", v->n, (need >> 20) + 1);
+    pieces_by_place(v);
+    o.mem = (need > (size_t)mem ? need : (size_t)mem) - BASE_MEMORY;
     Bpe b = bpe_train_with(v, &o);
     progress_end(&line);
     return b;

@@ -1,4 +1,4 @@
-/* bpe_words.h -- pieces of at most MAX_WORD symbols, included by bpe.c once per width of a symbol:
+/* bpe_words.h -- pieces of at most MAX_WORD symbols, included by bpe_places.c once per width of a symbol:
  * SYM is the type, W(name) the names.
  *
  * A word is a record in Trainer.unit: its count (BIG_COUNT: in Trainer.big), then as SYM the number
@@ -17,7 +17,7 @@ static void W(word_add)(Trainer *t, const uint32_t *id, size_t n, int64_t count)
     SYM *w = (SYM *)(u + 1);
     *u = count < BIG_COUNT ? (uint32_t)count : BIG_COUNT;
     if (*u == BIG_COUNT) {
-        t->big = grow(t->big, t->nbig + 1, &t->big_cap, sizeof *t->big);
+        t->big = bpe_grow(t->big, t->nbig + 1, &t->big_cap, sizeof *t->big);
         t->big[t->nbig++] = (Big){ (uint32_t)t->units, count };
     }
     w[0] = (SYM)(n << 8 | n);
@@ -43,16 +43,18 @@ static void W(words_scan)(Trainer *t, Tally *tally)
     }
 }
 
-/* Merge (a, b) in word r. */
-static inline void W(word_merge)(Trainer *t, uint32_t r, uint32_t a, uint32_t b, uint32_t z)
+/* Merge (a, b) in word r; was there anything to merge? */
+static inline bool W(word_merge)(Trainer *t, uint32_t r, uint32_t a, uint32_t b, uint32_t z)
 {
     SYM *w = (SYM *)(t->unit + r + 1), *s = w + 1;
     unsigned n = w[0] & 255, i = 0, o;
     while (i + 1 < n && !(s[i] == a && s[i + 1] == b))
         i++;
     if (i + 1 >= n)
-        return;
+        return false;
     int64_t by = word_count(t, r);
+    room(&t->left, MAX_WORD);
+    room(&t->right, MAX_WORD);
     for (o = i; i < n; ) {
         if (i + 1 >= n || s[i] != a || s[i + 1] != b) {
             s[o++] = s[i++];
@@ -70,19 +72,55 @@ static inline void W(word_merge)(Trainer *t, uint32_t r, uint32_t a, uint32_t b,
         i += 2;
     }
     w[0] = (SYM)((w[0] & ~255u) | o);
+    return true;
 }
 
-/* The words among n refs; returns how many these were. */
-static size_t W(words_merge)(Trainer *t, const uint32_t *ref, size_t n, uint32_t a, uint32_t b,
-                             uint32_t z)
+/* Of n refs the first ones are words, *k of them; those that changed come to the front. */
+static size_t W(words_merge)(Trainer *t, uint32_t *ref, size_t n, size_t *k)
+{
+    uint32_t a = t->a, b = t->b, z = t->z;
+    size_t kept = 0, i = 0;
+    for (; i < n && ref[i] < t->units; i++) {
+        if (i + 12 < n && ref[i + 12] < t->units)
+            __builtin_prefetch(t->unit + ref[i + 12], 1);
+        if (W(word_merge)(t, ref[i], a, b, z))
+            ref[kept++] = ref[i];
+    }
+    *k = i;
+    return kept;
+}
+
+static void W(words_merge_all)(Trainer *t)
+{
+    for (size_t r = 0; r < t->units; r += W(word_units)(*(const SYM *)(t->unit + r + 1) >> 8))
+        W(word_merge)(t, (uint32_t)r, t->a, t->b, t->z);
+}
+
+/* Refs to z's pairs in word r. */
+static void W(word_find)(Trainer *t, uint32_t r)
+{
+    const SYM *w = (const SYM *)(t->unit + r + 1), *s = w + 1;
+    unsigned n = w[0] & 255;
+    for (unsigned i = 0; i < n; i++) {
+        if (s[i] != t->z)
+            continue;
+        if (i)
+            put_new(t, &t->left, s[i - 1], r);
+        if (i + 1 < n && s[i + 1] != t->z)      /* (z, z) is on the left side */
+            put_new(t, &t->right, s[i + 1], r);
+    }
+}
+
+static size_t W(words_find)(Trainer *t, const uint32_t *ref, size_t n)
 {
     size_t k = 0;
-    for (; k < n && ref[k] < t->units; k++) {
-        if (k + 12 < n && ref[k + 12] < t->units)
-            __builtin_prefetch(t->unit + ref[k + 12], 1);
-        room(&t->left, MAX_WORD);
-        room(&t->right, MAX_WORD);
-        W(word_merge)(t, ref[k], a, b, z);
-    }
+    for (; k < n && ref[k] < t->units; k++)
+        W(word_find)(t, ref[k]);
     return k;
+}
+
+static void W(words_find_all)(Trainer *t)
+{
+    for (size_t r = 0; r < t->units; r += W(word_units)(*(const SYM *)(t->unit + r + 1) >> 8))
+        W(word_find)(t, (uint32_t)r);
 }

@@ -49,6 +49,35 @@ void pieces_sort(Pieces *v)
     v->n = n;
 }
 
+static int by_place(const void *x, const void *y)
+{
+    const Piece *a = x, *b = y;
+    return (a->at > b->at) - (a->at < b->at);
+}
+
+void pieces_by_place(Pieces *v)
+{
+    size_t k = 1;
+    while (k < v->n && v->p[k - 1].at < v->p[k].at)
+        k++;
+    if (k < v->n)
+        qsort(v->p, v->n, sizeof *v->p, by_place);
+}
+
+void pieces_cut(Pieces *v, size_t n)
+{
+    if (!n) {
+        pieces_free(v);
+        return;
+    }
+    v->bytes.n = v->p[n - 1].at + v->p[n - 1].len;
+    v->bytes.s[v->bytes.n] = 0;
+    v->bytes.cap = v->bytes.n + 1;
+    v->bytes.s = xrealloc(v->bytes.s, v->bytes.cap);
+    v->n = v->cap = n;
+    v->p = xreallocarray(v->p, n, sizeof *v->p);
+}
+
 void pieces_free(Pieces *v)
 {
     free(v->p);

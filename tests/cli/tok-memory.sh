@@ -28,4 +28,29 @@ all=$(peak $train -o c.tok a.jsonl)
 used=$(peak $train --mem 22M -T . -o d.tok a.jsonl)
 is "bpe-train --mem 22M takes $used KB, not $all" "awk 'BEGIN {print ($used < 1.1 * 22 * 1024 && $all > 1.2 * 22 * 1024)}'" 1
 ok "  and makes the same tokenizer" "cmp c.tok d.tok"
+
+# merging, too: many pairs, as pieces are long; cells; and words that hardly share a pair
+letters() { # PIECES LENGTH: random ones
+    awk -v n="$1" -v len="$2" 'BEGIN { x = 12345; for (; n > 0; n--) { printf "{\"text\":\""
+        for (i = 0; i < len; i++) { x = x * 16807 % 2147483647; printf "%c", 97 + x % 26 }
+        print "\"}" } }' </dev/null
+}
+LC_ALL=C awk -v bytes=3000000 -v seed=1 -f "$top/tests/bench/cjk.awk" </dev/null >cjk.jsonl
+letters 6000 300 >long.jsonl
+letters 1 1500000 >one.jsonl
+letters 120000 8 >words.jsonl
+train="bpe-train -q -j 1 --doc-cap 0"
+for how in "cjk 32" "cjk 40 -v 70000" "long 30" "one 24" "words 24"; do
+    set -- $how; name=$1; mem=$2; shift 2
+    all=$(peak $train "$@" -o c.tok $name.jsonl)
+    used=$(peak $train "$@" --mem ${mem}M -T . -o d.tok $name.jsonl)
+    is "$name: bpe-train $* --mem ${mem}M takes $used KB, not $all" \
+        "awk 'BEGIN {print ($used < 1.1 * $mem * 1024 && $all > 1.2 * $mem * 1024)}'" 1
+    ok "  and makes the same tokenizer" "cmp c.tok d.tok"
+done
+says 1 "pieces takes at least " "what cannot do is told" "$train --mem 20M -o x cjk.jsonl"
+need=$(sed -n 's/.* at least \([0-9]*\) MB.*/\1/p' "$dir/log")
+used=$(peak $train --mem "${need}M" -T . -o d.tok cjk.jsonl)
+is "  and $need MB can ($used KB)" "awk 'BEGIN {print ($used < 1.1 * $need * 1024)}'" 1
+ok "  and make the same tokenizer" "$train -o c.tok cjk.jsonl && cmp c.tok d.tok"
 finish
