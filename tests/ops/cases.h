@@ -78,7 +78,7 @@ static void emb_naive(double **a, double **mag, const int *d)
 }
 static double n_terms(const int *d) { return d[0]; }
 static const int emb_dims[][MAXDIM] = { D(1, 1, 1), D(7, 3, 2), D(17, 65, 5), D(130, 17, 40),
-                                        D(300, 130, 7) };
+                                        D(700, 17, 3), D(30, 1032, 2), D(1100, 130, 7) };
 
 /* ---- rmsnorm: N C */
 static void rms_arrays(Arr *a, const int *d)
@@ -107,7 +107,8 @@ static void rms_naive(double **a, double **mag, const int *d)
 }
 static double c_terms(const int *d) { return d[1]; }
 static const int rms_dims[][MAXDIM] = { D(1, 1),   D(3, 7),    D(2, 17),   D(7, 65),
-                                        D(5, 130), D(1, 1030), D(140, 130) };
+                                        D(5, 130), D(1, 1030), D(37, 520),
+                                        D(140, 130) };
 
 /* ---- smear: B T C G pos; or, last, the mean length of documents */
 static void smear_arrays(Arr *a, const int *d)
@@ -144,7 +145,7 @@ static void smear_naive(double **a, double **mag, const int *d)
 static double smear_terms(const int *d) { return fmax(d[2], d[0] * d[1]); }
 static const int smear_dims[][MAXDIM] = {
     D(1, 1, 3, 2),         D(2, 3, 7, 7),           D(3, 7, 17, 5),     D(1, 65, 24, 24),
-    D(3, 9, 10, 5, 0, 2), D(2, 65, 24, 24, 0, 5), D(2, 130, 65, 24),
+    D(3, 9, 10, 5, 0, 2), D(2, 65, 24, 24, 0, 5), D(2, 35, 264, 24),  D(2, 130, 65, 24),
 };
 static const int smear_pos_dims[][MAXDIM] = { D(3, 1, 30, 12, 1), D(5, 4, 17, 3, 1),
                                               D(6, 90, 65, 24, 1) };
@@ -174,13 +175,14 @@ static void mix_naive(double **a, double **mag, const int *d)
 }
 static const int mix_dims[][MAXDIM] = {
     D(1, 1, 1),  D(3, 1, 0),   D(7, 0, 1),    D(17, 0, 0),
-    D(65, 1, 1), D(130, 1, 1), D(9000, 0, 0), D(40001, 1, 1),
+    D(65, 1, 1), D(130, 1, 1), D(9000, 0, 0), D(20000, 1, 1), D(40001, 1, 1),
 };
-/* the same with x = z: one array of gradients takes both parts */
+/* the same with x = z: one array of gradients takes both parts, which do not cancel, and is rounded
+ * when either has been added */
 static void mix1_arrays(Arr *a, const int *d)
 {
-    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'r', 1, 0, 0 },
-           { "b", 'r', 1, 0, 0 });
+    ARRAYS({ "y", 'y', d[0], 0, 0 }, { "x", 'x', d[0], 0, 0 }, { "a", 'r', 1, 0.1, 1 },
+           { "b", 'r', 1, -1, -0.1 });
 }
 static void mix1_call(const Ops *o, void **a, const int *d)
 {
@@ -201,14 +203,14 @@ static const int mix1_dims[][MAXDIM] = { D(1), D(31), D(130), D(40001) };
 
 /* ---- mix_norm: N C a? b? beta, x = z?; y holds both results, their gradient those of both. What is
  * a real and comes of bfloat16s that are rounded on the way, rstd and the gradients of a and b, is
- * none of the naive version's: check_pair() is for those. */
+ * none of the naive version's: check_pair() is for those. With x = z: see mix1. */
 static void mn_arrays(Arr *a, const int *d)
 {
     const int n = d[0] * d[1];
     const char r = bf16 ? 't' : 'r';
     ARRAYS({ "u, y", 'y', 2 * n, 0, 0 }, { "rstd", bf16 ? 't' : 's', d[0], 0, 0 },
-           { "x", 'x', n, 0, 0 }, { "a", r, d[2], 0, 0 }, { "z", 'x', d[5] ? 0 : n, 0, 0 },
-           { "b", r, d[3], 0, 0 });
+           { "x", 'x', n, 0, 0 }, { "a", r, d[2], d[5] ? 0.1 : 0, d[5] },
+           { "z", 'x', d[5] ? 0 : n, 0, 0 }, { "b", r, d[3], d[5] ? -1 : 0, d[5] ? -0.1 : 0 });
 }
 static void *act_after(void *p, int64_t n) { return (char *)p + (size_t)n * elem_size(true); }
 static void mn_call(const Ops *o, void **a, const int *d)
@@ -229,7 +231,7 @@ static void mn_back(const Ops *o, void **g, void *dy, void **a, const int *d)
 static void mn_naive(double **a, double **mag, const int *d)
 {
     const double p = a[3] ? a[3][0] : 1, q = (double)mix_s * (a[5] ? a[5][0] : 1);
-    const double *x = a[2], *z = d[5] ? x : a[4];
+    const double *x = a[2], *z = d[5] ? x : a[4], round_u = bf16 ? 4 : 1;      /* and in r, too */
     double *u = a[0], *y = u + d[0] * d[1], *mu = mag[0], *my = mu + d[0] * d[1];
     for (int n = 0; n < d[0]; n++) {
         double s = 0, r;
@@ -239,14 +241,18 @@ static void mn_naive(double **a, double **mag, const int *d)
             s += u[i] * u[i];
         }
         r = mag[1][n] = a[1][n] = 1 / sqrt(s / d[1] + (double)rms_eps);
-        for (int i = n * d[1]; i < (n + 1) * d[1]; i++) y[i] = r * u[i], my[i] = r * mu[i];
+        for (int i = n * d[1]; i < (n + 1) * d[1]; i++) {
+            y[i] = r * u[i];
+            my[i] = round_u * r * mu[i];
+        }
     }
 }
 static double mn_terms(const int *d) { return d[0] * d[1]; }
 static const int mn_dims[][MAXDIM] = {
     D(1, 2, 1, 1, 1, 0),    D(3, 7, 1, 1, 0, 0),     D(2, 17, 0, 1, 0, 0),   D(7, 65, 1, 0, 1, 0),
     D(5, 130, 0, 0, 0, 0),  D(1, 1030, 1, 1, 1, 0),  D(9, 1000, 1, 1, 0, 0), D(6, 24, 1, 1, 0, 1),
-    D(5, 31, 1, 1, 1, 1),   D(2, 9000, 0, 1, 1, 0),  D(140, 130, 1, 1, 1, 0),
+    D(5, 31, 1, 1, 1, 1),   D(2, 9000, 0, 1, 1, 0),  D(37, 520, 1, 1, 1, 0),
+    D(140, 130, 1, 1, 1, 0),
 };
 
 /* ---- vgate: N C K D G V */
@@ -286,7 +292,8 @@ static void vg_naive(double **a, double **mag, const int *d)
 static double vg_terms(const int *d) { return fmax(d[0], d[3]); }
 static const int vg_dims[][MAXDIM] = {
     D(1, 1, 1, 1, 1, 1),   D(3, 7, 2, 3, 5, 2),      D(17, 12, 1, 17, 12, 4),
-    D(65, 9, 3, 6, 4, 17), D(130, 33, 2, 65, 12, 5),
+    D(65, 9, 3, 6, 4, 17), D(70, 40, 2, 264, 12, 3),
+    D(130, 33, 2, 65, 12, 5),
 };
 
 /* ---- rope: B T H D sign norm pos; or, last, the mean length of documents */
@@ -498,7 +505,8 @@ static void add_naive(double **a, double **mag, const int *d)
 {
     for (int i = 0; i < d[0]; i++) mag[0][i] = fabs(a[0][i]) + fabs(a[1][i]), a[0][i] += a[1][i];
 }
-static const int el_dims[][MAXDIM] = { D(1), D(3), D(7), D(17), D(65), D(130), D(8193), D(40001) };
+static const int el_dims[][MAXDIM] = { D(1), D(3), D(7), D(17), D(65), D(130), D(8193), D(20000),
+                                      D(40001) };
 
 /* ---- xent, logits: N V Vp cap */
 static void xe_arrays(Arr *a, const int *d)
@@ -607,7 +615,7 @@ static void check_pair(const char *tier, int N, int C)
     const int n = N * C;
     const size_t size = (size_t)n * elem_size(true);
     const bool cpu = strcmp(tier, "cuda") != 0;
-    const double near = cpu ? 0 : bf16 ? bf16_error : 8 * unit;
+    const double near = cpu ? 0 : bf16 ? bf16_error(n) : 8 * unit;
     void *in[6];
     for (int i = 0; i < 6; i++) in[i] = random_elems(true, n, -1, 1);
     Pair p = pair_run(tier_ops(tier, 1), in, N, C, true),
@@ -645,34 +653,41 @@ __attribute__((unused)) static void check_pairs(void)
     bf16 = false;
 }
 
+#include "grads.h"
+
 #define DIMS(d) d, sizeof d / sizeof *d
 static const OpTest tests[] = {
-    { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_terms, DIMS(lin_dims) },
-    { "embed", emb_arrays, emb_call, emb_naive, emb_back, n_terms, DIMS(emb_dims) },
-    { "rmsnorm", rms_arrays, rms_call, rms_naive, rms_back, c_terms, DIMS(rms_dims) },
-    { "smear", smear_arrays, smear_call, smear_naive, smear_back, smear_terms, DIMS(smear_dims) },
-    { "smear at pos", smear_arrays, smear_call, smear_naive, NULL, smear_terms,
+    { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_grad, lin_terms, DIMS(lin_dims) },
+    { "embed", emb_arrays, emb_call, emb_naive, emb_back, emb_grad, n_terms, DIMS(emb_dims) },
+    { "rmsnorm", rms_arrays, rms_call, rms_naive, rms_back, rms_grad, c_terms, DIMS(rms_dims) },
+    { "smear", smear_arrays, smear_call, smear_naive, smear_back, smear_grad, smear_terms,
+      DIMS(smear_dims) },
+    { "smear at pos", smear_arrays, smear_call, smear_naive, NULL, NULL, smear_terms,
       DIMS(smear_pos_dims) },
-    { "mix", mix_arrays, mix_call, mix_naive, mix_back, n_terms, DIMS(mix_dims) },
-    { "mix, x = z", mix1_arrays, mix1_call, mix1_naive, mix1_back, n_terms, DIMS(mix1_dims) },
-    { "mix_norm", mn_arrays, mn_call, mn_naive, mn_back, mn_terms, DIMS(mn_dims) },
-    { "vgate", vg_arrays, vg_call, vg_naive, vg_back, vg_terms, DIMS(vg_dims) },
-    { "rope", rope_arrays, rope_call, rope_naive, rope_back, rope_terms, DIMS(rope_dims) },
-    { "rope at pos", rope_arrays, rope_call, rope_naive, NULL, rope_terms, DIMS(rope_pos_dims) },
-    { "attn", at_arrays, at_call, at_naive, at_back, at_terms, DIMS(at_dims) },
-    { "attn_kv", at_arrays, at_call, at_naive, NULL, at_terms, DIMS(kv_dims) },
-    { "relu2", el_arrays, re_call, re_naive, re_back, NULL, DIMS(el_dims) },
-    { "gain", gain_arrays, gain_call, gain_naive, gain_back, n_terms, DIMS(gain_dims) },
-    { "swiglu", sw_arrays, sw_call, sw_naive, sw_back, sw_terms, DIMS(el_dims) },
-    { "slots_add", sa_arrays, sa_call, sa_naive, sa_back, sa_terms, DIMS(sa_dims) },
-    { "experts", ex_arrays, ex_call, ex_naive, ex_back, ex_terms, DIMS(ex_dims) },
-    { "route", ro_arrays, ro_call, ro_naive, ro_back, ro_terms, DIMS(ro_dims) },
-    { "add", add_arrays, add_call, add_naive, NULL, NULL, DIMS(el_dims) },
-    { "xent", xe_arrays, xe_call, xe_naive, xe_back, v_terms, DIMS(xe_dims) },
-    { "logits", lo_arrays, lo_call, lo_naive, NULL, NULL, DIMS(xe_dims) },
-    { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_terms, DIMS(lin_deep) },
-    { "dropout", dr_arrays, dr_call, dr_naive, dr_back, NULL, DIMS(dr_dims) },
-    { "attn_drop", at_arrays, at_call, at_naive, at_back, at_terms, DIMS(at_drop_dims) },
-    { "attn_drop", at_arrays, at_call, at_naive, at_back, at_terms, DIMS(at_drop_wide_dims) },
+    { "mix", mix_arrays, mix_call, mix_naive, mix_back, mix_grad, n_terms, DIMS(mix_dims) },
+    { "mix, x = z", mix1_arrays, mix1_call, mix1_naive, mix1_back, mix1_grad, n_terms,
+      DIMS(mix1_dims) },
+    { "mix_norm", mn_arrays, mn_call, mn_naive, mn_back, mn_grad, mn_terms, DIMS(mn_dims) },
+    { "vgate", vg_arrays, vg_call, vg_naive, vg_back, vg_grad, vg_terms, DIMS(vg_dims) },
+    { "rope", rope_arrays, rope_call, rope_naive, rope_back, rope_grad, rope_terms,
+      DIMS(rope_dims) },
+    { "rope at pos", rope_arrays, rope_call, rope_naive, NULL, NULL, rope_terms,
+      DIMS(rope_pos_dims) },
+    { "attn", at_arrays, at_call, at_naive, at_back, at_grad, at_terms, DIMS(at_dims) },
+    { "attn_kv", at_arrays, at_call, at_naive, NULL, NULL, at_terms, DIMS(kv_dims) },
+    { "relu2", el_arrays, re_call, re_naive, re_back, re_grad, NULL, DIMS(el_dims) },
+    { "gain", gain_arrays, gain_call, gain_naive, gain_back, gain_grad, n_terms, DIMS(gain_dims) },
+    { "swiglu", sw_arrays, sw_call, sw_naive, sw_back, sw_grad, sw_terms, DIMS(el_dims) },
+    { "slots_add", sa_arrays, sa_call, sa_naive, sa_back, sa_grad, sa_terms, DIMS(sa_dims) },
+    { "experts", ex_arrays, ex_call, ex_naive, ex_back, ex_grad, ex_terms, DIMS(ex_dims) },
+    { "route", ro_arrays, ro_call, ro_naive, ro_back, ro_grad, ro_terms, DIMS(ro_dims) },
+    { "add", add_arrays, add_call, add_naive, NULL, NULL, NULL, DIMS(el_dims) },
+    { "xent", xe_arrays, xe_call, xe_naive, xe_back, xe_grad, v_terms, DIMS(xe_dims) },
+    { "logits", lo_arrays, lo_call, lo_naive, NULL, NULL, NULL, DIMS(xe_dims) },
+    { "linear", lin_arrays, lin_call, lin_naive, lin_back, lin_grad, lin_terms, DIMS(lin_deep) },
+    { "dropout", dr_arrays, dr_call, dr_naive, dr_back, dr_grad, NULL, DIMS(dr_dims) },
+    { "attn_drop", at_arrays, at_call, at_naive, at_back, at_grad, at_terms, DIMS(at_drop_dims) },
+    { "attn_drop", at_arrays, at_call, at_naive, at_back, at_grad, at_terms,
+      DIMS(at_drop_wide_dims) },
 };
 #endif
