@@ -45,14 +45,22 @@ typedef struct Opt {
 } Opt;
 
 #define OPT_HEAD(text)                         { O_HEAD, 0, text, 0, 0, 0, 0, 0, 0 }
-/* FLAG: int, set to 1. FLOAT: no NaN. CHOICE: const char *. */
-#define OPT_FLAG(k, name, to, help)            { O_FLAG, k, name, 0, help, to, 0, 0, 0 }
-#define OPT_INT(k, name, to, arg, lo, hi, help)   { O_INT, k, name, arg, help, to, lo, hi, 0 }
-#define OPT_LONG(k, name, to, arg, lo, hi, help)  { O_LONG, k, name, arg, help, to, lo, hi, 0 }
-#define OPT_FLOAT(k, name, to, arg, lo, hi, help) { O_FLOAT, k, name, arg, help, to, lo, hi, 0 }
-#define OPT_STR(k, name, to, arg, help)        { O_STR, k, name, arg, help, to, 0, 0, 0 }
-#define OPT_LIST(k, name, to, arg, help)       { O_LIST, k, name, arg, help, to, 0, 0, 0 }
-#define OPT_CHOICE(k, name, to, words, help)   { O_CHOICE, k, name, words, help, to, 0, 0, 0 }
+/* FLAG: int, set to 1. FLOAT: no NaN. CHOICE: const char *. A compiler warns of a `to` of another
+ * type. */
+#define OPT_TO(type, to)                       (1 ? (to) : (type *)0)
+#define OPT_FLAG(k, name, to, help)            { O_FLAG, k, name, 0, help, OPT_TO(int, to), 0, 0, 0 }
+#define OPT_INT(k, name, to, arg, lo, hi, help) \
+    { O_INT, k, name, arg, help, OPT_TO(int, to), lo, hi, 0 }
+#define OPT_LONG(k, name, to, arg, lo, hi, help) \
+    { O_LONG, k, name, arg, help, OPT_TO(int64_t, to), lo, hi, 0 }
+#define OPT_FLOAT(k, name, to, arg, lo, hi, help) \
+    { O_FLOAT, k, name, arg, help, OPT_TO(double, to), lo, hi, 0 }
+#define OPT_STR(k, name, to, arg, help) \
+    { O_STR, k, name, arg, help, OPT_TO(const char *, to), 0, 0, 0 }
+#define OPT_LIST(k, name, to, arg, help) \
+    { O_LIST, k, name, arg, help, OPT_TO(StrList, to), 0, 0, 0 }
+#define OPT_CHOICE(k, name, to, words, help) \
+    { O_CHOICE, k, name, words, help, OPT_TO(const char *, to), 0, 0, 0 }
 #define OPT_END                                { O_END, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Parse; move the operands to argv[1..n] in their order and return n. */

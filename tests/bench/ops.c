@@ -280,7 +280,7 @@ int main(int argc, char **argv)
 {
     int threads = 0, depth = 12, rows = 1;
     double peak = 0, bandwidth = 0;
-    bool json = false, plan = false;
+    int json = 0, plan = 0;
     const char *dtype = "fp32", *device = "cpu";
     const Opt opts[] = {
         OPT_INT('j', "threads", &threads, "N", 0, INT_MAX, "threads (0: all)"),

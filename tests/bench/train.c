@@ -65,7 +65,7 @@ static int *tokens(const Ops *ops, int n, int V, unsigned seed)
 int main(int argc, char **argv)
 {
     int threads = 0, depth = 12, T = 1024, B = 4, V = 32768, micro = 16, rounds = 2;
-    bool json = false, recompute = false;
+    int json = 0, recompute = 0;
     const char *dtype = "auto";
     const Opt opts[] = {
         OPT_INT('j', "threads", &threads, "N", 0, INT_MAX, "threads (0: all)"),
@@ -87,7 +87,9 @@ int main(int argc, char **argv)
     Config cfg = config_depth(depth, 64, depth < 2 ? 64 : 128, T, V, "SSSL");
     Step s = { .m = model_new(ops, &cfg, 1), .B = B, .T = T };
     model_init(s.m, 1);
-    s.o = optim_new(s.m, &(OptimSettings){ 0.3, 0.008, 0.02, 0.5, 1, 1, 0.1, 0, 0, 0, 0, 0, 0 });
+    s.o = optim_new(s.m, &(OptimSettings){
+        .embedding_lr = 0.3, .unembedding_lr = 0.008, .matrix_lr = 0.02, .scalar_lr = 0.5,
+        .batch_scale = 1, .lr_scale = 1, .weight_decay = 0.1 });
     tape_init(&s.tape, ops);
     optim_pool(s.o, &s.tape);
     s.tape.on = 1;
