@@ -403,19 +403,6 @@ static Pieces *const *pieces_of(void)
     return pieces_any;
 }
 
-/* split_ends() for any kind of pattern. */
-static size_t ends_of(const TokEnc *e, const char *s, size_t n, size_t from, uint32_t *ends)
-{
-    if (e->kind == SPLIT_NANOCHAT) return split_ends(s, n, from, ends, ENDS);
-    size_t count = 0;
-    for (size_t i = from; i < n && count < ENDS; count++) {
-        i = split_kind_next(e->kind, s, n, i);
-        if (i - from > UINT32_MAX) break;
-        ends[count] = (uint32_t)(i - from);
-    }
-    return count;
-}
-
 void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
 {
     uint32_t ends[ENDS];
@@ -423,7 +410,7 @@ void tok_encode_valid(TokEnc *e, const char *s, size_t n, TokOut *out)
     if (tok_nfc(e->t)) s = nfc(&e->normal, s, n, &n);
     reserve(out, size_add(n, 8));
     for (size_t i = 0; i < n; ) {
-        size_t count = ends_of(e, s, n, i, ends);
+        size_t count = split_kind_ends(e->kind, s, n, i, ends, ENDS);
         ptrdiff_t safe = (ptrdiff_t)(n - i) - 16;
         if (count == 0) {                       /* 4 GB or more */
             size_t end = split_kind_next(e->kind, s, n, i);

@@ -73,11 +73,30 @@ static SplitEnds *pick(void)
     return f[cpu_pick(tier, sizeof tier / sizeof *tier)];
 }
 
-size_t split_ends(const char *s, size_t n, size_t i, uint32_t *ends, size_t max)
+/* As many pieces as there are, one by one. */
+static size_t ends_of_words(const char *s, size_t n, size_t i, uint32_t *ends, size_t max)
+{
+    size_t count = 0;
+    for (size_t at = i; at < n && count < max; count++) {
+        at = split_kind_next(SPLIT_WORDS, s, n, at);
+        if (at - i > UINT32_MAX) break;
+        ends[count] = (uint32_t)(at - i);
+    }
+    return count;
+}
+
+size_t split_kind_ends(SplitKind kind, const char *s, size_t n, size_t i, uint32_t *ends,
+                       size_t max)
 {
     static _Atomic(SplitEnds *) chosen;     /* every thread would choose the same */
+    if (kind == SPLIT_WORDS) return ends_of_words(s, n, i, ends, max);
     SplitEnds *f = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (!f)
         atomic_store_explicit(&chosen, f = pick(), memory_order_relaxed);
-    return f(s, n, i, ends, max);
+    return f(kind, s, n, i, ends, max);
+}
+
+size_t split_ends(const char *s, size_t n, size_t i, uint32_t *ends, size_t max)
+{
+    return split_kind_ends(SPLIT_NANOCHAT, s, n, i, ends, max);
 }

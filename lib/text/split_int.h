@@ -2,6 +2,7 @@
 #ifndef TEXT_SPLIT_INT_H
 #define TEXT_SPLIT_INT_H
 #include "text/split.h"
+#include "text/split_other.h"
 
 /* Classes of 64 bytes, bit k for byte k. */
 typedef struct Block {
@@ -12,7 +13,9 @@ typedef struct Block {
 #define FIRST(m) ((uint32_t)__builtin_ctzll((m) | (uint64_t)1 << 63))   /* 63 for 0 */
 #define LOW(k) ((k) >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << (k)) - 1)    /* bits below k */
 
-typedef size_t SplitEnds(const char *s, size_t n, size_t i, uint32_t *ends, size_t max);
+/* kind: any but SPLIT_WORDS. */
+typedef size_t SplitEnds(SplitKind kind, const char *s, size_t n, size_t i, uint32_t *ends,
+                         size_t max);
 SplitEnds split_ends_base;
 #ifdef __x86_64__
 SplitEnds split_ends_avx2, split_ends_avx512;

@@ -5,6 +5,7 @@
 #define TEXT_SPLIT_OTHER_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum {
     SPLIT_NANOCHAT,         /* split.h */
@@ -18,9 +19,13 @@ typedef enum {
 
 /* End of the piece that begins at i, i < n; see split_next(). */
 size_t split_kind_next(SplitKind kind, const char *s, size_t n, size_t i);
+/* Many pieces at once; see split_ends(). Quick for all but words. */
+size_t split_kind_ends(SplitKind kind, const char *s, size_t n, size_t i, uint32_t *ends,
+                       size_t max);
 
 /* The kind with this name ("gpt2", "qwen3", ...; words have none to be asked for) or of this
- * pattern; -1 if there is none. Of patterns with `portable`, only those that Oniguruma (Hugging Face) reads the same way. */
+ * pattern; -1 if there is none. Of patterns with `portable`, only those that Oniguruma (Hugging
+ * Face) reads the same way. */
 int split_kind_named(const char *name);
 int split_kind_of(const char *pattern, size_t n, bool portable);
 const char *split_kind_name(SplitKind kind);

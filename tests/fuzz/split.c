@@ -1,4 +1,4 @@
-/* The block scanners cut text as split_next() does, and read nothing behind it. The first byte says
+/* The block scanners cut text as split_kind_next() does, and read nothing behind it. The first byte says
  * at which place of a window the text begins. */
 #include "base/buf.h"
 #include "fuzz.h"
@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void compare(const char *name, SplitEnds *f, const char *s, size_t n)
+static void compare(const char *name, SplitEnds *f, SplitKind kind, const char *s, size_t n)
 {
     static uint32_t ends[256];
     for (size_t i = 0; i < n; ) {
-        size_t k = f(s, n, i, ends, 256), from = i;
+        size_t k = f(kind, s, n, i, ends, 256), from = i;
         if (!k || k > 256)
             abort();
         for (size_t j = 0; j < k; j++) {
-            i = split_next(s, n, i);
+            i = split_kind_next(kind, s, n, i);
             if (i != from + ends[j]) {
-                fprintf(stderr, "%s: a piece ends at %zu, not %zu\n", name, i, from + ends[j]);
+                fprintf(stderr, "%s, %s: a piece ends at %zu, not %zu\n", name,
+                        split_kind_name(kind), i, from + ends[j]);
                 abort();
             }
         }
@@ -38,14 +39,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         abort();
     if (b.n)
         memcpy(s, b.s, b.n);
-    compare("base", split_ends_base, s, b.n);
+    for (SplitKind kind = 0; kind < SPLIT_WORDS; kind++) {
+        compare("base", split_ends_base, kind, s, b.n);
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
-        compare("avx2", split_ends_avx2, s, b.n);
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
-        compare("avx512", split_ends_avx512, s, b.n);
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
+            compare("avx2", split_ends_avx2, kind, s, b.n);
+        if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+            __builtin_cpu_supports("avx512dq"))
+            compare("avx512", split_ends_avx512, kind, s, b.n);
 #endif
+    }
     free(s);
     return 0;
 }
