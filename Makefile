@@ -125,7 +125,7 @@ TWINOBJ  := $(filter-out %/muon.base.twin.o %/probe.base.twin.o,$(foreach t,$(fi
 LIBTWIN  := $(BUILD)/libtwin.a
 # lib/ops/cuda: each file once with float Acts and once with bfloat16 ones, but CUDA_ONCE, which know
 # of none. $(call cuda_objects,FOLDER): the objects' names.
-CUDA_ONCE := mem.c graph.c nccl.c sort.cu sum.cu optim.cu pick.cu fp8.c fp8.cu $(notdir $(wildcard lib/ops/cuda/gemm.c))
+CUDA_ONCE := mem.c graph.c nccl.c plans.c sort.cu sum.cu optim.cu pick.cu fp8.c fp8.cu $(notdir $(wildcard lib/ops/cuda/gemm.c))
 CUDA_FILES := $(notdir $(wildcard lib/ops/cuda/*.c) $(CUSRC))
 cuda_objects = $(addprefix $(1)/lib/ops/cuda/,$(patsubst %,%.o,$(CUDA_ONCE)) \
                $(foreach f,$(filter-out $(CUDA_ONCE),$(CUDA_FILES)),$(f).fp32.o $(f).bf16.o))

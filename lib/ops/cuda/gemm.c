@@ -1,26 +1,23 @@
-/* gemm.c -- products by cublasLt. A plan for each kind of product is made once and kept: descriptors
- * and the fastest of what cublasLt's heuristics propose, timed at first use if it is large enough to
- * matter. That first use waits for the device; none after it does.
+/* gemm.c -- products by cublasLt. A plan for each kind of product is made once and kept:
+ * descriptors and the fastest of what cublasLt's heuristics propose, timed at first use if it is
+ * large enough to matter. That first use waits for the device; none after it does.
  *
- * Which algorithm is fastest may differ from run to run where two are near, and with it the order of
- * sums. So plans are kept in a file, one line each, and a second run on the same kind of device does
- * bit for bit what the first did: $PIPEGPT_CUDA_PLANS, or plans.txt in $XDG_CACHE_HOME/pipegpt or
- * ~/.cache/pipegpt; set but empty: none. Algorithms that add in the output with atomics are excluded.
+ * How many rows there are is often another number: along a dimension that is the outer one of every
+ * array it is in, as rows are, a plan serves a class of sizes, an eighth apart at most (plan_class()).
+ * Plans are kept in a file, by which ranks agree and runs repeat (plans.h). Algorithms that add in
+ * the output with atomics are excluded.
  *
  * The library is loaded at the first product, so that a program that was built with CUDA starts where
  * there is none. cublasLt is column-major: it is asked for y^T = op(b)^T op(a)^T. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/gemm.h"
+#include "ops/cuda/plans.h"
 #include "base/err.h"
+#include "base/map.h"
 #include <cublasLt.h>
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- the library ---- */
 
@@ -63,47 +60,56 @@ static void load_library(void)
 
 /* ---- plans ---- */
 
-typedef struct Key {
-    int m, n, k, ta, tb, batch, num_a, num_b, num_y, fast, add, align_a, align_b, align_d, align_y;
-} Key;
-enum { KEY_INTS = sizeof(Key) / sizeof(int) };
+_Static_assert(sizeof(PlanAlgo) == sizeof(cublasLtMatmulAlgo_t), "an algorithm's bytes");
+
 typedef struct Plan {
-    Key key;
+    PlanKey key;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, y;     /* of cublasLt's a and b, which are b and a here */
+    int m, k;                           /* what they are described for */
     cublasLtMatmulAlgo_t algo;
-    int kept;                           /* algo is from the file */
+    enum { TO_CHOOSE, FROM_FILE, CHOSEN } state;
 } Plan;
 static Plan *plans;
-static int nplan, capplan;
+static int nplan;
+static Map index_of;                    /* of a key in plans */
 
 static int alignment(const void *p)
 {
     for (int a = 256; a > 1; a /= 2) if ((uintptr_t)p % (unsigned)a == 0) return a;
     return 1;
 }
-static Key key_of(const CudaGemm *g)
+/* m is no array's inner dimension unless a is taken transposed, k if a is and b is not */
+static PlanKey key_of(const CudaGemm *g)
 {
-    return (Key){ g->m, g->n, g->k, g->ta, g->tb, g->batch, g->num_a, g->num_b, g->num_y, g->fast,
+    const int m = g->ta ? g->m : plan_class(g->m), k = g->ta && !g->tb ? plan_class(g->k) : g->k;
+    return (PlanKey){ m, g->n, k, g->ta, g->tb, g->batch, g->num_a, g->num_b, g->num_y, g->fast,
                   g->beta != 0, alignment(g->a), alignment(g->b),
                   alignment(g->beta != 0 ? g->d : g->y), alignment(g->y) };
 }
 static const cudaDataType type[] = { [NUM_F32] = CUDA_R_32F, [NUM_BF16] = CUDA_R_16BF,
                                      [NUM_E4M3] = CUDA_R_8F_E4M3, [NUM_E5M2] = CUDA_R_8F_E5M2 };
+#define SET(l, what, v) LT(MatrixLayoutSetAttribute, l, CUBLASLT_MATRIX_LAYOUT_##what, &v, sizeof v)
+static void set_cols(cublasLtMatrixLayout_t l, int rows, int cols)
+{
+    const int64_t stride = (int64_t)rows * cols;
+    const uint64_t n = (uint64_t)cols;
+    SET(l, COLS, n);
+    SET(l, STRIDED_BATCH_OFFSET, stride);
+}
 static cublasLtMatrixLayout_t layout(int num, int rows, int cols, int batch)
 {
     cublasLtMatrixLayout_t l;
-    int64_t stride = (int64_t)rows * cols;
-    int32_t count = batch;
+    const int32_t count = batch;
     LT(MatrixLayoutCreate, &l, type[num], (uint64_t)rows, (uint64_t)cols, rows);
-    LT(MatrixLayoutSetAttribute, l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
-    LT(MatrixLayoutSetAttribute, l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-       sizeof stride);
+    SET(l, BATCH_COUNT, count);
+    set_cols(l, rows, cols);
     return l;
 }
+#undef SET
 static void describe(Plan *p)
 {
-    const Key *k = &p->key;
+    const PlanKey *k = &p->key;
     const cublasOperation_t ta = k->tb ? CUBLAS_OP_T : CUBLAS_OP_N,
                             tb = k->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     const int8_t fast = (int8_t)k->fast;
@@ -114,6 +120,19 @@ static void describe(Plan *p)
     p->a = layout(k->num_b, k->tb ? k->k : k->n, k->tb ? k->n : k->k, k->batch);
     p->b = layout(k->num_a, k->ta ? k->m : k->k, k->ta ? k->k : k->m, k->batch);
     p->y = layout(k->num_y, k->n, k->m, k->batch);
+    p->m = k->m;
+    p->k = k->k;
+}
+/* for another m and k of the plan's class */
+static void fit(Plan *p, int m, int k)
+{
+    const PlanKey *key = &p->key;
+    if (p->m == m && p->k == k) return;
+    if (!key->tb) set_cols(p->a, key->n, k);
+    set_cols(p->b, key->ta ? m : k, key->ta ? k : m);
+    set_cols(p->y, key->n, m);
+    p->m = m;
+    p->k = k;
 }
 /* where the scales of eight-bit numbers are: part of a call, not of the plan */
 static void point(const Plan *p, const float *scale_a, const float *scale_b)
@@ -133,117 +152,32 @@ static cublasStatus_t multiply(const Plan *p, const cublasLtMatmulAlgo_t *algo, 
                      g->beta != 0 ? g->d : y, p->y, y, p->y, algo, work, CUDA_GEMM_WORK, cuda_stream);
 }
 
-/* ---- the file ---- */
-
-enum { MOST_LINES = 1 << 16 };          /* that are read */
-
-static char *plan_file(void)
-{
-    const char *s = getenv("PIPEGPT_CUDA_PLANS"), *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    if (s) return *s ? xstrdup(s) : NULL;
-    if (cache && *cache) return xasprintf("%s/pipegpt/plans.txt", cache);
-    return home && *home ? xasprintf("%s/.cache/pipegpt/plans.txt", home) : NULL;
-}
-/* what a line begins with: the library and the device it is for */
+/* what lines for this library and device begin with */
 static char *line_head(void)
 {
-    return xasprintf("2 cublasLt %zu sm %d x %d:", lt.GetVersion(), cuda_capability(), cuda_sm_count());
+    return xasprintf("3 cublasLt %zu sm %d x %d:", lt.GetVersion(), cuda_capability(),
+                     cuda_sm_count());
 }
-static int hex(int c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
-static int sound(const Key *k)
-{
-    return k->m > 0 && k->n > 0 && k->k > 0 && k->batch > 0 && k->num_a <= NUM_E5M2 &&
-           k->num_b <= NUM_E5M2 && k->num_y <= NUM_BF16 && k->ta <= 1 && k->tb <= 1 && k->fast <= 1;
-}
-/* " KEY... HEX" */
-static int parse(const char *s, Key *k, cublasLtMatmulAlgo_t *algo)
-{
-    int *v = (int *)(void *)k;
-    for (int i = 0; i < KEY_INTS; i++) {
-        char *end;
-        errno = 0;
-        long x = strtol(s, &end, 10);
-        if (end == s || errno || x < 0 || x > INT32_MAX) return 0;
-        v[i] = (int)x;
-        s = end;
-    }
-    if (!sound(k) || *s++ != ' ') return 0;
-    unsigned char *to = (unsigned char *)algo;
-    for (size_t i = 0; i < sizeof *algo; i++, s += 2) {
-        int a = hex(s[0]), b = a < 0 ? -1 : hex(s[1]);
-        if (b < 0) return 0;
-        to[i] = (unsigned char)(a << 4 | b);
-    }
-    return *s == '\n' || !*s;
-}
-static Plan *plan_new(const Key *k)
-{
-    if (nplan == capplan) {
-        capplan = capplan ? 2 * capplan : 64;
-        plans = xreallocarray(plans, (size_t)capplan, sizeof *plans);
-    }
-    plans[nplan] = (Plan){ .key = *k };
-    return &plans[nplan++];
-}
-static int runs(const Plan *p, const cublasLtMatmulAlgo_t *algo)
+static int runs(const Plan *p, const PlanAlgo *algo)
 {
     const float *any = cuda_scratch(SLOT_GEMM, CUDA_GEMM_WORK);
     cublasLtMatmulHeuristicResult_t r;
+    cublasLtMatmulAlgo_t a;
+    memcpy(&a, algo, sizeof a);
     point(p, any, any);
-    return lt.MatmulAlgoCheck(handle, p->desc, p->a, p->b, p->y, p->y, algo, &r) ==
+    return lt.MatmulAlgoCheck(handle, p->desc, p->a, p->b, p->y, p->y, &a, &r) ==
                CUBLAS_STATUS_SUCCESS && r.workspaceSize <= CUDA_GEMM_WORK;
 }
-static Plan *plan_find(const Key *k)
+static Plan *plan_of(const PlanKey *k)
 {
-    for (int i = 0; i < nplan; i++)
-        if (memcmp(&plans[i].key, k, sizeof *k) == 0) return &plans[i];
-    return NULL;
-}
-/* Lines for other devices, and what does not parse or cannot run here, are left alone. Of several for a
- * product the last one counts. */
-static void read_plans(void)
-{
-    char *name = plan_file(), line[512], *head = line_head();
-    FILE *f = name ? fopen(name, "r") : NULL;
-    for (int n = 0; f && n < MOST_LINES && fgets(line, sizeof line, f); n++) {
-        Key k;
-        cublasLtMatmulAlgo_t algo;
-        if (strncmp(line, head, strlen(head)) != 0 || !parse(line + strlen(head), &k, &algo)) continue;
-        Plan *p = plan_find(&k);
-        if (!p) describe(p = plan_new(&k));
-        if (runs(p, &algo)) p->algo = algo, p->kept = 1;
-        else if (!p->kept) nplan--;
-    }
-    if (f) fclose(f);
-    free(name);
-    free(head);
-}
-/* In one write, so that processes side by side do not mix their lines. */
-static void keep_plan(const Plan *p)
-{
-    char *name = plan_file(), line[512];
-    if (!name) return;
-    char *head = line_head();
-    int n = snprintf(line, sizeof line, "%s", head);
-    const int *v = (const int *)(const void *)&p->key;
-    for (int i = 0; i < KEY_INTS; i++) n += snprintf(line + n, sizeof line - (size_t)n, " %d", v[i]);
-    n += snprintf(line + n, sizeof line - (size_t)n, " ");
-    const unsigned char *b = (const unsigned char *)&p->algo;
-    for (size_t i = 0; i < sizeof p->algo; i++)
-        n += snprintf(line + n, sizeof line - (size_t)n, "%02x", b[i]);
-    line[n++] = '\n';
-    for (char *s = strchr(name + 1, '/'); s; s = strchr(s + 1, '/')) {
-        *s = 0;
-        mkdir(name, 0777);
-        *s = '/';
-    }
-    int fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0 || write(fd, line, (size_t)n) != n)
-        note(2, "%s: plans for products are not kept:", name);
-    if (fd >= 0) close(fd);
-    free(name);
-    free(head);
+    int64_t *i = map_get(&index_of, k, sizeof *k);
+    if (i) return &plans[*i];
+    if ((nplan & (nplan - 1)) == 0)
+        plans = xreallocarray(plans, nplan ? 2 * (size_t)nplan : 1, sizeof *plans);
+    *map_put(&index_of, k, sizeof *k) = nplan;
+    plans[nplan] = (Plan){ .key = *k };
+    describe(&plans[nplan]);
+    return &plans[nplan++];
 }
 
 /* ---- choosing ---- */
@@ -271,7 +205,7 @@ static int propose(const Plan *p, cublasLtMatmulHeuristicResult_t *r)
     cublasStatus_t s = lt.MatmulAlgoGetHeuristic(handle, p->desc, p->a, p->b, p->y, p->y, pref, TRIES,
                                                  r, &n);
     LT(MatmulPreferenceDestroy, pref);
-    const Key *k = &p->key;
+    const PlanKey *k = &p->key;
     for (int i = 0; s == CUBLAS_STATUS_SUCCESS && i < n; i++)   /* each has a state of its own */
         if (r[i].state == CUBLAS_STATUS_SUCCESS && r[i].workspaceSize <= work) r[good++] = r[i];
     if (!good)
@@ -319,32 +253,71 @@ static int fastest(const Plan *p, const CudaGemm *g, const cublasLtMatmulHeurist
     if (y != g->y) cuda_check(cudaFreeAsync(y, cuda_stream), "cudaFreeAsync");
     return best;
 }
-static void choose(Plan *p, const CudaGemm *g)
+/* What is proposed depends on the class only. */
+static void choose(Plan *p, const CudaGemm *g, int timed)
 {
     cublasLtMatmulHeuristicResult_t r[TRIES];
+    fit(p, p->key.m, p->key.k);
     point(p, g->scale_a, g->scale_b);
-    int n = propose(p, r), large = (double)g->m * g->n * g->k * g->batch >= 1 << 24;
-    p->algo = r[large ? fastest(p, g, r, n) : 0].algo;
-    p->kept = 0;
-    if (large) keep_plan(p);
+    const int n = propose(p, r);
+    fit(p, g->m, g->k);
+    p->algo = r[timed ? fastest(p, g, r, n) : 0].algo;
+    p->state = CHOSEN;
+}
+/* the file's, unless that is the one it has */
+static int take(Plan *p)
+{
+    const PlanAlgo *kept = plans_find(&p->key);
+    const int tried = p->state == FROM_FILE;
+    if (!kept || (tried && memcmp(kept, &p->algo, sizeof *kept) == 0) || !runs(p, kept)) return 0;
+    memcpy(&p->algo, kept, sizeof *kept);
+    p->state = FROM_FILE;
+    return 1;
+}
+/* Nothing that the device has still to do may wait for a process that waits for the lock. */
+static void decide(Plan *p, const CudaGemm *g)
+{
+    const PlanKey *k = &p->key;
+    if ((double)k->m * k->n * k->k * k->batch < 1 << 24) {
+        choose(p, g, 0);
+    } else if (!take(p)) {
+        char *head = line_head();
+        cuda_sync();
+        plans_lock(head);
+        if (!take(p)) {
+            PlanAlgo algo;
+            choose(p, g, 1);
+            memcpy(&algo, &p->algo, sizeof algo);
+            plans_keep(k, &algo);
+        }
+        plans_unlock();
+        free(head);
+    }
 }
 void cuda_gemm(const CudaGemm *g)
 {
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
     if (!handle) {
         load_library();
-        read_plans();
+        char *head = line_head();
+        plans_lock(head);
+        plans_unlock();
+        free(head);
     }
-    const Key k = key_of(g);
-    Plan *p = plan_find(&k);
-    if (!p) {
-        describe(p = plan_new(&k));
-        choose(p, g);
-    }
+    const PlanKey k = key_of(g);
+    Plan *p = plan_of(&k);
+    fit(p, g->m, g->k);
+    if (p->state == TO_CHOOSE) decide(p, g);
     cublasStatus_t s = multiply(p, &p->algo, g, g->y);
-    if (s != CUBLAS_STATUS_SUCCESS && p->kept) {        /* it was checked, which does not see all */
-        choose(p, g);
+    if (s != CUBLAS_STATUS_SUCCESS && p->state == FROM_FILE) {  /* a check does not see all */
+        decide(p, g);
         s = multiply(p, &p->algo, g, g->y);
+    }
+    if (s != CUBLAS_STATUS_SUCCESS) {           /* of its class, this one is another matter */
+        cublasLtMatmulHeuristicResult_t r[TRIES];
+        point(p, g->scale_a, g->scale_b);
+        propose(p, r);
+        s = multiply(p, &r[0].algo, g, g->y);
     }
     check(s, "Matmul");
 }

@@ -4,14 +4,17 @@
  * the documentation forbids is an error here.
  *
  * It has three algorithms, numbered in data[1]: 0 wants 16 bytes of alignment, 1 and 2 take anything; 1
- * adds from the end. By lt_clock, one takes 1 ms and the others 2: the fast one is $LT_FAST. A fourth, 3, passes the
- * check and does not run; with $LT_MORE it is proposed too, first, as one that is of no use. */
+ * adds from the end. By lt_clock, one takes 1 ms and the others 2: the fast one is $LT_FAST. With
+ * $LT_EVEN, 0 does not make an odd number of columns. A fourth, 3, passes the check and does not
+ * run; with $LT_MORE it is proposed too, first, as one that is of no use. With $LT_SLOW a product
+ * takes its milliseconds. */
 #include <cublasLt.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int lt_proposals;                       /* asked for so far */
 double lt_clock;                        /* ms */
@@ -77,6 +80,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
     Layout *l = (Layout *)(void *)layout;
     switch ((int)a) {
     case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: SAME(&l->batch, int32_t);
+    case CUBLASLT_MATRIX_LAYOUT_COLS: SAME(&l->cols, uint64_t);
     case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: SAME(&l->stride, int64_t);
     }
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -144,6 +148,7 @@ static Op op(cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a, cublasLtMatrixLay
                                     (const Layout *)(const void *)c, (const Layout *)(const void *)e } };
 }
 static int least(const Op *o, int algo) { return algo == 0 || size_of(o->x[A]->type) == 1 ? 16 : 1; }
+static int odd(const Op *o, int algo) { return algo == 0 && o->x[D]->cols % 2 && getenv("LT_EVEN"); }
 static int rows_aligned(const Op *o, int to)
 {
     for (int i = 0; i < 4; i++) if (o->x[i]->ld * size_of(o->x[i]->type) % to) return 0;
@@ -163,7 +168,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
     if (!possible(&o) || (p->reduce & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = getenv("LT_MORE") ? -1 : 0; i < 3 && *n < want; i++) {
-        int fits = rows_aligned(&o, least(&o, i));
+        int fits = rows_aligned(&o, least(&o, i)) && !odd(&o, i);
         for (int k = 0; k < 4; k++) fits &= (int)p->align[k] >= least(&o, i);
         if (!fits) continue;
         memset(&r[*n], 0, sizeof *r);
@@ -255,10 +260,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc, con
         bytes < 1 << 20 || (uintptr_t)work % 256)
         return CUBLAS_STATUS_INVALID_VALUE;
     const int which = (int)algo->data[1];
-    if (!rows_aligned(&o, least(&o, which))) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!rows_aligned(&o, least(&o, which)) || odd(&o, which)) return CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)p[i] % (unsigned)least(&o, which)) return CUBLAS_STATUS_NOT_SUPPORTED;
     lt_clock += which == (getenv("LT_FAST") ? atoi(getenv("LT_FAST")) : 0) ? 1 : 2;
+    if (getenv("LT_SLOW")) usleep(1000);
     multiply(&o, *(const float *)alpha, a, b, *(const float *)beta, c, d, which == 1);
     return CUBLAS_STATUS_SUCCESS;
 }
