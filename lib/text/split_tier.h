@@ -15,8 +15,8 @@
  * that what can be seen of the text decides; the next window is laid at the last of these. A window
  * without any (a long piece, a rare character, the end of the text) has its first piece cut by
  * split_kind_next(), so only what is common must be known here: a window ends before a number or
- * white space that is not ASCII, and before U+017F, which may make a contraction. White space at the
- * end of the text is never seen whole: so Llama 3's pattern and cl100k's are the same here. */
+ * white space that is not ASCII, and before U+017F, which may make a contraction. White space at
+ * the end of the text is never seen whole: so Llama 3's pattern and cl100k's are the same here. */
 #include "text/split_int.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The block scanners cut text as split_kind_next() does, and read nothing behind it. The first byte says
- * at which place of a window the text begins. */
+/* The block scanners cut text as split_kind_next() does, and read nothing behind it. The first byte
+ * says at which place of a window the text begins. */
 #include "base/buf.h"
 #include "fuzz.h"
 #include "text/split_int.h"

@@ -200,8 +200,8 @@ static void bulk(void)
     }
     for (int tier = 0; tier < TIERS; tier++) {
         if (runs_here(tier))
-            ok(!wrong[tier], "%s: %d random texts at all offsets, all patterns (%d wrong)", tiers[tier].name, n,
-               wrong[tier]);
+            ok(!wrong[tier], "%s: %d random texts at all offsets, all patterns (%d wrong)",
+               tiers[tier].name, n, wrong[tier]);
         else
             skip("not on this processor", "%s", tiers[tier].name);
     }

@@ -99,7 +99,8 @@ static void long_tokens(void)
         for (size_t j = 0; j < n; j++) s[j] = k % 2 && !below(200) ? 'b' : 'a';
         wrong += wrong_by_rule(t, s, n, 1 + below(300));
     }
-    ok(tok_max_length(t) == 300 && !wrong, "tokens of 1 to 300 equal letters, 100 pieces of them (%d wrong)", wrong);
+    ok(tok_max_length(t) == 300 && !wrong,
+       "tokens of 1 to 300 equal letters, 100 pieces of them (%d wrong)", wrong);
     tok_free(t);
 }
 
