@@ -104,6 +104,17 @@ static void experts(void)
     o->slots_add_bwd(x, wt, h, x, wt, slot, N, PICKS, F, 1);
     did("experts");
 }
+/* more tiles of rows than a launch has blocks in y */
+static void many_rows(void)
+{
+    enum { n = 9 << 20, WIDE = 80 };
+    Act *x = acts((int64_t)n * WIDE), *y = acts((int64_t)n * WIDE), *w = acts(2 * WIDE * WIDE);
+    const int begin[] = { 0, n / 3, n };
+    const int *off = dev(o, begin, sizeof begin);
+    o->experts(y, x, w, off, n, 2, WIDE, WIDE);
+    o->experts_dx(x, y, w, off, n, 2, WIDE, WIDE, 1);
+    did("many rows of experts");
+}
 static void logits(void)
 {
     Act *z = acts((int64_t)ROWS * V);
@@ -133,6 +144,7 @@ int main(void)
         heads();
         cached();
         experts();
+        many_rows();
         logits();
         if (h) eight_bits();
     }

@@ -85,13 +85,14 @@ INLINE bool find(int *e, int *row, int t, const int *off, int E)
     return false;
 }
 /* y[r] = beta y[r] + x[r] . w, for rows of the expert; x rows of `depth`, y of `width`; w[e] read
- * with the strides of j and k */
+ * with the strides of j and k. Blocks are numbered along x, which has room for them all: the tiles of
+ * the same rows next to each other. */
 static __global__ void by_rows(Act *y, const Act *x, const Act *w, const int *off, int E, int depth,
                                int width, int64_t sj, int64_t sk, int beta)
 {
+    const int across = (width + TILE - 1) / TILE, j0 = (int)(blockIdx.x % across) * TILE;
     int e, i0;
-    if (!find(&e, &i0, blockIdx.y, off, E)) return;
-    const int j0 = (int)blockIdx.x * TILE;
+    if (!find(&e, &i0, (int)(blockIdx.x / across), off, E)) return;
     const Product p = { x + (int64_t)off[e] * depth, w + (int64_t)e * depth * width, depth, 1, sj, sk,
                         off[e + 1] - off[e], width, depth };
     float c[SUMS];
@@ -121,8 +122,8 @@ static void rows(Act *y, const Act *x, const Act *w, const int *off, int n, int 
                  int width, int64_t sj, int64_t sk, int beta)
 {
     if (n <= 0) return;
-    const dim3 grid((unsigned)div_up(width, TILE), (unsigned)(div_up(n, TILE) + E));
-    LAUNCH(by_rows, grid, THREADS, 0, cuda_stream, y, x, w, off, E, depth, width, sj, sk, beta);
+    const unsigned blocks = (unsigned)(div_up(width, TILE) * (div_up(n, TILE) + E));
+    LAUNCH(by_rows, blocks, THREADS, 0, cuda_stream, y, x, w, off, E, depth, width, sj, sk, beta);
 }
 void CU(experts)(Act *y, const Act *x, const Act *w, const int *off, int n, int E, int C, int O)
 {
