@@ -301,9 +301,14 @@ $(BUILD)/tests/unit/libcuda.so.1: tests/emulator/driver/libcuda.c
 	@mkdir -p $(@D)
 	$(CC) $(BASEFLAGS) $(CFLAGS) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 
-# programs of the tests
-HELPERS  := $(addprefix $(BUILD)/tests/,fetch/server parquet/write peak)
-check: $(BIN) $(CTBIN) $(EMUBIN) $(HELPERS)
+# programs of the tests; measuring ones are tried out there too, two of them with the emulated back-end
+BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
+HELPERS  := $(addprefix $(BUILD)/tests/,fetch/server parquet/write peak) $(BENCH)
+EMUBENCH := $(if $(have_cxx),$(addprefix $(BUILD)/emu/tests/bench/,ops decode))
+$(BUILD)/emu/tests/bench/%: tests/bench/%.c $(LIBEMU) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests $(LDFLAGS) -o $@ $< -Wl,--whole-archive $(LIBEMU) -Wl,--no-whole-archive $(LIB) $(LDLIBS) -lstdc++
+check: $(BIN) $(CTBIN) $(EMUBIN) $(EMUBENCH) $(HELPERS)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/run $(CTBIN) $(SHTESTS)
 
 # tests/cuda/*.c again, for a GPU in place of the emulator
@@ -311,11 +316,11 @@ GPUBIN   := $(if $(have_cuda),$(patsubst %.c,$(BUILD)/gpu/%,$(wildcard tests/cud
 $(BUILD)/gpu/tests/cuda/%: tests/cuda/%.c tests/cuda/on_device.h $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itests -I$(CUDA_HOME)/include -include tests/cuda/on_device.h $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
-check-gpu: $(BIN) $(GPUBIN) $(BUILD)/tests/bench/ops
+check-gpu: $(BIN) $(GPUBIN) $(addprefix $(BUILD)/tests/bench/,ops decode)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" tests/gpu.sh
 
 # T=tests/unit/json.c, T=tests/cli/tok-encode.sh, ...: one test, its whole output
-check-one: $(BIN) $(HELPERS) $(if $(filter tests/cuda/%.sh,$(T)),$(EMUBIN)) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
+check-one: $(BIN) $(HELPERS) $(if $(filter tests/cuda/%.sh,$(T)),$(EMUBIN) $(EMUBENCH)) $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%))
 	BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" $(if $(filter %.c,$(T)),$(T:%.c=$(BUILD)/%),sh $(T))
 
 # The kernels at -O1, since instrumented unrolled loops take a compiler minutes at -O3.
@@ -372,7 +377,6 @@ pretrain: $(BIN)
 	  $(if $(RUN),--run "$(RUN)") $(if $(VOCAB),--vocab $(VOCAB)) $(if $(SEQ),--seq-len $(SEQ)) \
 	  $(if $(VAL),--val $(VAL)) $(if $(SPLIT),--split "$(SPLIT)") $(if $(TRAIN),--train "$(TRAIN)") $(DATA)
 
-BENCH    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 # DOCS=FILE.jsonl: also the tokenizer, against rustbpe and tiktoken where they are installed.
 # TEXT=FILE: also a small GPT trained on that text. JSON=1: operations and steps as JSON Lines.
 bench: $(BIN) $(BENCH) $(BUILD)/tests/parquet/write
@@ -417,7 +421,7 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(BUILD)/emu/lt.d $(OBJ64:.o=.d) $(TWINOBJ:.o=.d) $(CTBIN:=.d) $(GPUBIN:=.d) $(BENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
+-include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(BUILD)/emu/lt.d $(OBJ64:.o=.d) $(TWINOBJ:.o=.d) $(CTBIN:=.d) $(GPUBIN:=.d) $(BENCH:=.d) $(EMUBENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
 .PHONY: all check check-one check-gpu check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

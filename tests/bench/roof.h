@@ -24,7 +24,7 @@ double cpu_dot_probe_avx512_tile(int64_t n, double *out);
 
 static volatile double sink;
 
-static double flops_roof(const char *tier, int threads)
+__attribute__((unused)) static double flops_roof(const char *tier, int threads)
 {
     double (*probe)(int64_t, double *) = cpu_fma_probe_base;
 #ifdef __x86_64__
