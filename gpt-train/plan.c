@@ -241,12 +241,19 @@ static double cudnn_bytes(const Config *c, int B)
     return (void)c, (void)B, 0;
 #endif
 }
-/* What the CUDA back-end keeps for itself: the workspace of products; 4 numbers a token to sort them,
- * 3 for smear's gradient, 2 a head for attention's, 1 a channel for every 64 tokens of a gain's.
- * CUDA's own context, some 500 MB, comes on top. */
+/* What the CUDA back-end keeps for itself, a block for each of: products; sorting, 4 numbers a key and
+ * 1,024 for as many, keys being tokens or experts that tokens have; one operation, 3 a token for
+ * smear's gradient, 2 a head for a value gate's, 1 an expert for the routing's; partial sums, a number
+ * a channel for every 64 tokens of a gain's, one a channel and expert for every 256 of the routing's;
+ * attention's gradient, 2 a head. CUDA's own context, some 500 MB, comes on top. */
 static double cuda_bytes(const Config *c, int64_t N)
 {
-    return (32 << 20) + (double)N * (4 * (4 + 3 + 2 * c->H) + 4. * c->C / 64);
+    const LlamaConfig *l = &c->llama;
+    const int64_t keys = N * (l->E ? l->top : 1), chunks = (keys + 1023) / 1024,
+                  dgate = (N + 255) / 256 * l->E * c->C, gain = (N + 63) / 64 * c->C;
+    const double op = (double)N * fmax(fmax(3, l->E), 2 * c->K);
+    return (32 << 20) + 4 * (4. * (double)keys + 1024. * (double)chunks + op +
+                             fmax((double)dgate, (double)gain) + 2. * (double)N * c->H);
 }
 
 static double kept_bytes(const OpsKept *k)

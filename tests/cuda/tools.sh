@@ -59,10 +59,19 @@ bpb() { gpt-eval -q -j 1 -m "$dir/eight" -d cuda --dtype bf16 bpb "$dir/a.rows" 
 is "  evaluated, it is a bf16 model" "$run8 --dtype fp8 --val $dir/a.rows --eval-tokens 1M --stop-at 3 --force -o $dir/eight | sed -n 's/.*\"step\": 3.*\"val_bpb\": \([0-9.]*\).*/\1/p'" "$(bpb)"
 
 # planned and measured bytes, within 5 %
+planned() {     # what, options
+    what=$1; shift
+    plan=$(gpt-train --dry-run --json "$@" -t "$dir/a.tok" | sed -n 's/.*[{ ]"bytes": \([0-9]*\).*/\1/p')
+    used=$(CUEMU_REPORT=1 gpt-train -j 1 -q "$@" -t "$dir/a.tok" --train "$dir/a.rows" -o "$dir/big" --force 2>&1 >/dev/null | sed -n 's/cuemu: \([0-9]*\) bytes at most/\1/p')
+    is "$what: the plan's memory ($plan) is what is used ($used)" "awk -v p=$plan -v u=$used 'BEGIN {print (p > 0.95 * u && p < 1.05 * u)}'" 1
+}
+big="--steps 1 -T 32 -d cuda --dtype"
 for dtype in fp32 bf16 fp8; do
-    big="--depth 3 --aspect-ratio 64 --head-dim 64 --steps 1 --total-batch-size 512 -B 16 -d cuda --dtype $dtype"
-    plan=$(gpt-train --dry-run --json $big -T 32 -t "$dir/a.tok" | sed -n 's/.*[{ ]"bytes": \([0-9]*\).*/\1/p')
-    used=$(CUEMU_REPORT=1 gpt-train -j 1 -q $big -t "$dir/a.tok" --train "$dir/a.rows" -o "$dir/big" --force 2>&1 >/dev/null | sed -n 's/cuemu: \([0-9]*\) bytes at most/\1/p')
-    is "$dtype: the plan's memory ($plan) is what is used ($used)" "awk -v p=$plan -v u=$used 'BEGIN {print (p > 0.95 * u && p < 1.05 * u)}'" 1
+    planned $dtype --depth 3 --aspect-ratio 64 --head-dim 64 --total-batch-size 512 -B 16 $big $dtype
 done
+echo '{"model_type": "qwen3_moe", "max_position_embeddings": 64, "vocab_size": 300,
+    "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "hidden_size": 32,
+    "head_dim": 32, "num_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2,
+    "intermediate_size": 64, "tie_word_embeddings": false}' >"$dir/moe.json"
+planned "256 experts" --model "$dir/moe.json" --total-batch-size 2048 -B 64 $big bf16
 finish
