@@ -21,6 +21,12 @@ ok "with two threads" "go three -j 2 && same one three"
 ok "the same losses" "losses one >$dir/l1; losses two >$dir/l2; losses three >$dir/l3; cmp $dir/l1 $dir/l2 && cmp $dir/l1 $dir/l3"
 is "every step has its record" "grep -c '\"loss\"' $dir/one.jsonl" "$steps"
 
+# 256 tokens of 128 channels: what goes over elements is shared out too, from 16,384 on
+wide() { d=$1; shift; go "$d" --aspect-ratio 64 --head-dim 32 --total-batch-size 256 -B 8 --steps 3 "$@"; }
+for t in fp32 bf16; do
+    ok "$t: a wide one with three threads" "wide w1 -j 1 --dtype $t --force && wide w3 -j 3 --dtype $t --force && same w1 w3"
+done
+
 k=$((nrows / 4 + 2))
 ok "stopped at step $k" "go four -j 2 --stop-at $k && ! diff -qr $dir/one $dir/four >/dev/null"
 is "  and saved there" "sed -n 's/^  \"step\": \([0-9]*\),/\1/p' $dir/four/state.json" "$k"
