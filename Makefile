@@ -378,9 +378,10 @@ pretrain: $(BIN)
 	  $(if $(VAL),--val $(VAL)) $(if $(SPLIT),--split "$(SPLIT)") $(if $(TRAIN),--train "$(TRAIN)") $(DATA)
 
 # DOCS=FILE.jsonl: also the tokenizer, against rustbpe and tiktoken where they are installed.
-# TEXT=FILE: also a small GPT trained on that text. JSON=1: operations and steps as JSON Lines.
+# TEXT=FILE: also a small GPT trained on that text, and fp32 beside bf16. JSON=1: operations and steps as JSON Lines.
 bench: $(BIN) $(BENCH) $(BUILD)/tests/parquet/write
-	@for d in fp32 bf16; do $(BUILD)/tests/bench/ops --dtype $$d $(if $(JSON),--json) || exit 1; done
+	@for d in fp32 bf16; do for j in 1 0; do for m in '--depth 12' '--depth 6' '--model minimind-moe' '--chunk 1024 linear'; do \
+	  $(BUILD)/tests/bench/ops --dtype $$d -j $$j -t 0.1 $$m $(if $(JSON),--json) || exit 1; done; done; done
 	@for d in fp32 bf16; do for m in '--depth 12 -T 1024 -B 4' '--depth 6 -T 512 -B 8'; do \
 	  $(BUILD)/tests/bench/train --rounds 1 --dtype $$d $$m $(if $(JSON),--json) || exit 1; done; done
 	@PATH="$(abspath $(BUILD))/bin:$$PATH"; export PATH; set -e; \
@@ -388,7 +389,7 @@ bench: $(BIN) $(BENCH) $(BUILD)/tests/parquet/write
 	if [ -n "$(DOCS)" ]; then tests/bench/bpe-train.sh "$(DOCS)"; \
 	  bpe-train -q -v 32768 -o "$(BUILD)/bench.tok" "$(DOCS)"; tests/bench/tok-encode.sh "$(BUILD)/bench.tok" "$(DOCS)"; \
 	  tests/bench/cjk.sh; fi; \
-	if [ -n "$(TEXT)" ]; then tests/bench/book.sh "$(TEXT)"; fi
+	if [ -n "$(TEXT)" ]; then tests/bench/book.sh "$(TEXT)"; tests/bench/dtype.sh "$(TEXT)"; fi
 
 # ---- installation ---------------------------------------------------------
 MAN1     := $(wildcard $(TOOLS:%=%/*.1))

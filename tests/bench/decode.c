@@ -15,14 +15,13 @@
 #include "roof.h"
 #include "shape.h"
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 enum { MOST = 101 };
 static int threads, depth = 12, vocab = 32768, rows = 1, prompt = 32, tokens = 128, rounds = 5;
 static double bandwidth;
 static const char *device = "cpu", *dtype = "auto", *name;
-static bool json;
+static int json;
 
 static void hear(void *arg, int sample, int id) { (void)arg, (void)sample, (void)id; }
 

@@ -3,17 +3,21 @@
  * least is taken from the count back-end; roof = the time of that at the roofs over the time it
  * took.
  *
- *     ops [-j THREADS] [-t SECONDS] [--dtype fp32|bf16] [--json] [--depth N] [--rows N] [NAME ...]
+ *     ops [-j THREADS] [-t SECONDS] [--dtype fp32|bf16] [--json] [--depth N | --model NAME]
+ *         [--rows N] [--chunk N] [NAME ...]
  *     ops -d cuda [--peak TFLOPS] [--bandwidth GBYTES] ...
  *     ops --plan --peak TFLOPS --bandwidth GBYTES ...
  *
- * Only operations whose name begins with a NAME. --json: an object a line; the first gives the
+ * The operations of a training step, of nanochat's model of a depth, or with --model of one of the
+ * Llama family, whose own operations come then alone. Only those whose name begins with a NAME. --json: an object a line; the first gives the
  * roofs, the others an operation each. bf16 is multiplied as fp32 where the processor has no
  * instruction for it, and the roof is that of fp32 there. On a GPU the roofs that are not given
  * are a large product and a copy. --plan runs nothing: the times are those at the roofs.
  */
 #include "base/opt.h"
+#include "ops/drop.h"
 #include "roof.h"
+#include "shape.h"
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -27,25 +31,28 @@
 static double seconds = 0.3;            /* how long each is repeated */
 
 /* ---- what is measured: a training step of the depth-12 model, a row of 2048 tokens, or of another
- * depth and of more rows */
-enum { HD = 128, V = 32768, M = 2048 };
-static int B = 1, N = 2048, C = 768, F = 3072, H = 6, CHUNK = 256;
+ * depth or model and of more rows */
+enum { V = 32768, M = 2048 };
+static int B = 1, N = 2048, C = 768, F = 3072, H = 6, K = 6, HD = 128, E = 4, TOP = 1, CHUNK = 256;
 static int64_t BIG = 26 << 20;          /* elements of each array */
 typedef struct Mem {
     real *x, *y, *z, *g;
-    int *i;
-} Mem; /* i: tokens, and 0 */
-static void set_shape(int depth, int rows)
+    int *i;                             /* tokens, and 0 */
+    int *pick, *slot, *off;             /* of experts: as many assignments for each */
+    int *sorted;                        /* what route() finds: pick, slot, src [N TOP], off [E + 1] */
+} Mem;
+static void set_shape(const Config *c, int rows, int chunk)
 {
     B = rows;
     N = rows * M;
-    H = (depth + 1) / 2;
-    C = H * HD;
-    F = 4 * C;
-    CHUNK = rows == 1 ? 256 : 2048;
-    const int64_t most[] = { (int64_t)N * F, (int64_t)V * C, (int64_t)CHUNK * V };
-    for (int i = 0; i < 3; i++)
-        if (BIG < most[i]) BIG = most[i];
+    H = c->H, K = c->K, C = c->C, HD = head_size(c);
+    F = c->llama.E ? c->llama.Fe : c->llama.F ? c->llama.F : 4 * C;
+    if (c->llama.E) E = c->llama.E, TOP = c->llama.top;
+    CHUNK = chunk ? chunk : rows == 1 ? 256 : 2048;
+    const int64_t most[] = { (int64_t)N * F, (int64_t)V * C, (int64_t)CHUNK * V,
+                             (int64_t)N * TOP * F, (int64_t)E * C * F, 3 * (int64_t)N * H * HD };
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++)
+        if (BIG < most[i]) BIG = (most[i] + 63) / 64 * 64;
 }
 #define A(p) ((Act *)(void *)(p))
 
@@ -104,13 +111,42 @@ CASE(muon_sq, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 4, C
 CASE(muon_fc, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 2, F, C, .95, .9, .02, .1))
 CASE(muon_proj, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 2, C, F, .95, .9, .02, .1))
 CASE(muon_gate, o->muon(store_real(m->y), m->x, m->z, m->g, m->g + (1 << 20), 6, H, 12, .95, .9, .02, .1))
+CASE(cast, o->cast(A(m->y), m->x, (int64_t)F * C))
+CASE(uncast, o->uncast(m->y, A(m->x), (int64_t)F * C))
+CASE(lerp, o->lerp(m->y, store_real(m->x), 1e-3, BIG))
 CASE(sumsq, o->sumsq((double *)(void *)m->g, store_real(m->x), BIG))
 CASE(scale, o->scale(store_real(m->x), 1, BIG))
 CASE(zero, o->zero(m->y, (size_t)BIG * sizeof(real)))
 
-/* of a shape the capitals stand for their numbers: Q CHUNK, D HD, A BIG */
-static const struct { const char *name, *shape; void (*run)(const Ops *, Mem *);
-} cases[] = {
+/* ---- of the Llama family alone. A gate's weights are those of E tokens. */
+static const Drop drop = { .p = 0.1, .key = 1 };
+#define NK ((int)(N * TOP))
+CASE(gain, o->gain(A(m->y), A(m->x), m->z, N, C))
+CASE(gain_bwd, o->gain_bwd(A(m->y), m->g, A(m->x), A(m->z), m->z, N, C))
+CASE(swiglu, o->swiglu(A(m->y), A(m->x), A(m->z), (int64_t)N * F))
+CASE(swiglu_bwd, o->swiglu_bwd(A(m->y), A(m->g), A(m->x), A(m->z), A(m->z), (int64_t)N * F, 0))
+CASE(gqa, o->attn(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, B, M, H, K, HD, 0))
+CASE(gqa_bwd, o->attn_bwd(A(m->y), A(m->g + BIG / 2), A(m->y + 2 * (int64_t)N * H * HD), A(m->x),
+                          A(m->x), m->g, A(m->x), A(m->x), A(m->z), NULL, B, M, H, K, HD, 0))
+CASE(attn_drop, o->attn_drop(A(m->y), m->g, A(m->x), A(m->x), A(m->z), NULL, B, M, H, K, HD, 0,
+                             &drop))
+CASE(attn_drop_bwd, o->attn_drop_bwd(A(m->y), A(m->g + BIG / 2), A(m->y + 2 * (int64_t)N * H * HD),
+                                     A(m->x), A(m->x), m->g, A(m->x), A(m->x), A(m->z), NULL, B, M, H,
+                                     K, HD, 0, &drop))
+CASE(dropout, o->dropout(A(m->y), A(m->x), (int64_t)N * C, &drop, 1))
+CASE(route, o->route(m->y, m->g, m->sorted, m->sorted + NK, m->sorted + 2 * NK, m->sorted + 3 * NK,
+                     m->g + BIG / 2, A(m->x), m->z, N, C, E, TOP, 1))
+CASE(route_bwd, o->route_bwd(A(m->y), m->g, m->x, m->z, m->z, m->pick, m->off, A(m->x), m->z, N, C, E,
+                             TOP, 1, 1e-3))
+CASE(experts, o->experts(A(m->y), A(m->x), A(m->z), m->off, NK, E, C, F))
+CASE(experts_dx, o->experts_dx(A(m->y), A(m->x), A(m->z), m->off, NK, E, C, F, 0))
+CASE(experts_dw, o->experts_dw(m->y, A(m->x), A(m->z), m->off, NK, E, C, F))
+CASE(slots_add, o->slots_add(A(m->y), A(m->x), m->z, m->slot, N, TOP, C))
+CASE(slots_add_bwd, o->slots_add_bwd(A(m->y), m->g, A(m->x), A(m->z), m->z, m->slot, N, TOP, C, 0))
+
+/* of a shape the capitals stand for their numbers: Q CHUNK, D HD, A BIG, G K */
+typedef struct Case { const char *name, *shape; void (*run)(const Ops *, Mem *); } Case;
+static const Case nanochat[] = {
     { "linear", "N C C", lin_qkv },
     { "linear", "N C F", lin_fc },
     { "linear", "N F C, adds", lin_proj },
@@ -155,6 +191,21 @@ static const struct { const char *name, *shape; void (*run)(const Ops *, Mem *);
     { "relu2", "N F", relu2 },
     { "relu2_bwd", "N F", relu2_bwd },
     { "add", "N C", add },
+    { "cast", "F C", cast }, { "uncast", "F C", uncast },
+    { "lerp", "A", lerp },
+};
+static const Case llama[] = {
+    { "gain", "N C", gain }, { "gain_bwd", "N C", gain_bwd },
+    { "swiglu", "N F", swiglu }, { "swiglu_bwd", "N F", swiglu_bwd },
+    { "attn", "N HxD, G heads of keys", gqa }, { "attn_bwd", "N HxD, G heads of keys", gqa_bwd },
+    { "attn_drop", "N HxD, G heads of keys", attn_drop },
+    { "attn_drop_bwd", "N HxD, G heads of keys", attn_drop_bwd },
+    { "dropout", "N C, adds", dropout },
+    { "route", "N C, E experts", route }, { "route_bwd", "N C, E experts", route_bwd },
+    { "experts", "N C F, E experts", experts },
+    { "experts_dx", "N C F, E experts", experts_dx },
+    { "experts_dw", "N C F, E experts", experts_dw },
+    { "slots_add", "N C", slots_add }, { "slots_add_bwd", "N C", slots_add_bwd },
 };
 
 static const char *shape_text(const char *shape)
@@ -162,7 +213,7 @@ static const char *shape_text(const char *shape)
     static char s[80];
     const struct { char name; int64_t n; } letters[] = {
         { 'N', N }, { 'C', C }, { 'F', F }, { 'H', H }, { 'D', HD }, { 'V', V }, { 'M', M },
-        { 'Q', CHUNK }, { 'A', BIG },
+        { 'Q', CHUNK }, { 'A', BIG }, { 'G', K }, { 'E', E },
     };
     size_t at = 0;
     for (; *shape && at + 24 < sizeof s; shape++) {
@@ -192,6 +243,27 @@ static void fill(const Ops *o, real *to, unsigned seed)
     o->put(to, h, (size_t)BIG * sizeof *h);
     free(h);
 }
+static int *ints(const Ops *o, const int *host, int n)
+{
+    int *x = o->alloc((size_t)n * sizeof *x);
+    o->put(x, host, (size_t)n * sizeof *x);
+    return x;
+}
+/* the i-th assignment goes to expert i modulo E */
+static void assign(const Ops *o, Mem *m)
+{
+    int *pick = xcalloc((size_t)NK, sizeof *pick), *slot = xcalloc((size_t)NK, sizeof *slot),
+        *off = xcalloc((size_t)E + 1, sizeof *off);
+    for (int i = 0; i < NK; i++) off[i % E + 1]++;
+    for (int e = 0; e < E; e++) off[e + 1] += off[e];
+    for (int i = 0; i < NK; i++) {
+        pick[i] = i % E;
+        slot[i] = off[i % E] + i / E;
+    }
+    m->pick = ints(o, pick, NK), m->slot = ints(o, slot, NK), m->off = ints(o, off, E + 1);
+    m->sorted = o->alloc(((size_t)NK * 3 + (size_t)E + 1) * sizeof *m->sorted);
+    free(pick), free(slot), free(off);
+}
 static Mem prepare(const Ops *o)
 {
     Mem m;
@@ -203,9 +275,9 @@ static Mem prepare(const Ops *o)
     int *tok = xmalloc(((size_t)N + 4) * sizeof *tok);
     for (int i = 0; i < N + 4; i++)
         tok[i] = i < N ? (int)((unsigned)i * 2654435761u >> 17) % V : M - 1;
-    m.i = o->alloc(((size_t)N + 4) * sizeof *m.i);
-    o->put(m.i, tok, ((size_t)N + 4) * sizeof *tok);
+    m.i = ints(o, tok, N + 4);
     free(tok);
+    assign(o, &m);
     return m;
 }
 static double time_of(const Ops *o, Mem *m, void (*run)(const Ops *, Mem *), int times)
@@ -249,7 +321,7 @@ static Roof roofs(const Ops *o, int json)
                threads, r.flops / 1e9, r.bytes / 1e9, one.flops / 1e9, one.bytes / 1e9);
     else
         printf("%s %s: multiply-adds %.1f GFLOP/s on 1 thread, %.1f on %d; memory %.1f and %.1f "
-               "GB/s\n%-12s %-26s %10s %9s %8s %6s\n", o->name, o->dtype, one.flops / 1e9,
+               "GB/s\n%-13s %-28s %10s %9s %8s %6s\n", o->name, o->dtype, one.flops / 1e9,
                r.flops / 1e9, threads, one.bytes / 1e9, r.bytes / 1e9, "operation", "shape", "us",
                "GFLOP/s", "GB/s", "roof");
     return r;
@@ -270,24 +342,43 @@ static Roof device_roofs(const Ops *o, Mem *m, double peak, double bandwidth, in
         printf("{\"tier\": \"%s\", \"dtype\": \"%s\", \"gflops\": %.0f, \"gbytes\": %.0f}\n", o->name,
                o->dtype, r.flops / 1e9, r.bytes / 1e9);
     else
-        printf("%s %s: %.0f TFLOP/s, memory %.0f GB/s\n%-12s %-26s %10s %9s %8s %6s\n", o->name,
+        printf("%s %s: %.0f TFLOP/s, memory %.0f GB/s\n%-13s %-28s %10s %9s %8s %6s\n", o->name,
                o->dtype, r.flops / 1e12, r.bytes / 1e9, "operation", "shape", "us", "GFLOP/s", "GB/s",
                "roof");
     return r;
 }
 
+typedef struct Work { double flops, bytes; } Work;
+static Work work_of(const Ops *count, Mem *none, OpsCount *sum, const Case *c)
+{
+    memset(sum, 0, sizeof *sum);
+    c->run(count, none);
+    return (Work){ sum->flops_fwd + sum->flops_bwd + sum->flops_opt, sum->bytes };
+}
+/* t, least: seconds, taken and at the roofs */
+static void show(const Case *c, Work w, double least, double t, int json)
+{
+    printf(json ? "{\"op\": \"%s\", \"shape\": \"%s\", \"us\": %.1f, \"gflops\": %.1f, "
+                  "\"gbytes\": %.1f, \"of_roof\": %.3f}\n"
+                : "%-13s %-28s %10.1f %9.1f %8.1f %5.0f%%\n", c->name, shape_text(c->shape), t * 1e6,
+           w.flops / t / 1e9, w.bytes / t / 1e9, json ? least / t : 100 * least / t);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
-    int threads = 0, depth = 12, rows = 1;
+    int threads = 0, depth = 12, rows = 1, chunk = 0;
     double peak = 0, bandwidth = 0;
     int json = 0, plan = 0;
-    const char *dtype = "fp32", *device = "cpu";
+    const char *dtype = "fp32", *device = "cpu", *model = NULL;
     const Opt opts[] = {
         OPT_INT('j', "threads", &threads, "N", 0, INT_MAX, "threads (0: all)"),
         OPT_FLOAT('t', "time", &seconds, "SECONDS", 0, 60, "how long to repeat each operation"),
         OPT_STR(0, "dtype", &dtype, "TYPE", "activations: fp32 or bf16"),
         OPT_STR('d', "device", &device, "NAME", "cpu, cuda or cuda:N"),
-        OPT_INT(0, "depth", &depth, "N", 1, 128, "of the model"),
+        OPT_INT(0, "depth", &depth, "N", 1, 128, "of nanochat's model"),
+        OPT_STR(0, "model", &model, "NAME", "of the Llama family: a preset, qwen3-0.6b, a config.json"),
+        OPT_INT(0, "chunk", &chunk, "N", 0, 1 << 16, "rows of logits at once (0: 256, of several rows 2048)"),
         OPT_INT(0, "rows", &rows, "N", 1, 64, "of 2048 tokens"),
         OPT_FLOAT(0, "peak", &peak, "TFLOPS", 0, 1e6, "the roof of products (0: measured)"),
         OPT_FLOAT(0, "bandwidth", &bandwidth, "GBYTES", 0, 1e6, "that of memory, a second (0: measured)"),
@@ -295,29 +386,25 @@ int main(int argc, char **argv)
         OPT_FLAG(0, "json", &json, "an object a line"),
         OPT_END
     };
+    ops_begin(argv);
     int names = opt_parse(argc, argv, "[options] [NAME ...]",
                           "Speed of the operations against the machine's roofs.", opts);
     if (plan && !(peak > 0 && bandwidth > 0)) die_usage("--plan needs --peak and --bandwidth");
-    set_shape(depth, rows);
+    const Config c = shape(model, depth, M, V);
+    set_shape(&c, rows, chunk);
     OpsCount sum = { 0 };
     const Ops *count = ops_count(&sum, dtype), *o = plan ? count : ops_open(device, dtype, threads);
     const bool cpu = strncmp(o->name, "cpu", 3) == 0;
     Roof roof = cpu ? roofs(o, json) : (Roof){ 0 };
     Mem none = prepare(count), m = plan ? none : prepare(o);
     if (!cpu) roof = device_roofs(o, &m, peak, bandwidth, json);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (!wanted(cases[i].name, argv, names)) continue;
-        memset(&sum, 0, sizeof sum);
-        cases[i].run(count, &none);
-        const double flops = sum.flops_fwd + sum.flops_bwd + sum.flops_opt, bytes = sum.bytes,
-                     least = fmax(flops / roof.flops, bytes / roof.bytes),
-                     t = plan ? least : best_time(o, &m, cases[i].run);
-        printf(json ? "{\"op\": \"%s\", \"shape\": \"%s\", \"us\": %.1f, \"gflops\": %.1f, "
-                      "\"gbytes\": %.1f, \"of_roof\": %.3f}\n"
-                    : "%-12s %-26s %10.1f %9.1f %8.1f %5.0f%%\n", cases[i].name,
-               shape_text(cases[i].shape), t * 1e6, flops / t / 1e9, bytes / t / 1e9,
-               json ? least / t : 100 * least / t);
-        fflush(stdout);
-    }
+    const Case *all = model ? llama : nanochat;
+    const size_t n = model ? sizeof llama / sizeof *llama : sizeof nanochat / sizeof *nanochat;
+    for (size_t i = 0; i < n; i++)
+        if (wanted(all[i].name, argv, names)) {
+            const Work w = work_of(count, &none, &sum, &all[i]);
+            const double least = fmax(w.flops / roof.flops, w.bytes / roof.bytes);
+            show(&all[i], w, least, plan ? least : best_time(o, &m, all[i].run), json);
+        }
     return 0;
 }

@@ -1,26 +1,27 @@
-/* step.c -- a training step of nanochat's model by operation: how often each is called, what it
- * computes and moves, and the least time of that at the roofs of a device. Nothing is run: the
- * numbers are the count back-end's.
+/* step.c -- a training step by operation: how often each is called, what it computes and moves, and
+ * the least time of that at the roofs of a device, for nanochat's model of a depth or one of the Llama
+ * family. Nothing is run: the numbers are the count back-end's.
  *
  *     step --depth 20 --rows 16 --dtype bf16 --peak 989 --bandwidth 3350
  *     step --depth 20 --rows 16 --dtype fp8 --peak8 1979
+ *     step --model minimind-moe --rows 32
  *
  * "expected" supposes that products reach `gemm` of the peak, attention `attention` of it, and
  * everything else `memory` of the bandwidth; a measurement has to show it. Muon is not
  * distinguished from a product. MFU counts as nanochat does: 6 per weight, and attention.
  */
-#include "base/err.h"
 #include "base/opt.h"
 #include "gpt/nn.h"
 #include "gpt/optim.h"
 #include "gpt/sched.h"
+#include "shape.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static int depth = 20, rows = 16, accum = 0, T = 2048;
 static double peak = 989, peak8 = 1979, bandwidth = 3350, gemm = 0.7, attention = 0.4, memory = 0.8;
-static const char *dtype = "bf16";
+static const char *dtype = "bf16", *name;
 
 /* one micro-batch and one optimizer step, in n[0] and n[1] */
 static void count_step(const Config *c, OpsCount *n)
@@ -80,8 +81,10 @@ static void sum_up(const char *what, double seconds, double tokens, double flops
 int main(int argc, char **argv)
 {
     const Opt opts[] = {
-        OPT_INT(0, "depth", &depth, "N", 1, 128, "of the model"),
-        OPT_INT(0, "rows", &rows, "N", 1, 1024, "of a micro-batch, 2048 tokens each"),
+        OPT_INT(0, "depth", &depth, "N", 1, 128, "of nanochat's model"),
+        OPT_STR(0, "model", &name, "NAME", "of the Llama family: a preset, qwen3-0.6b, a config.json"),
+        OPT_INT('T', "seq-len", &T, "N", 1, 1 << 20, "tokens of a row"),
+        OPT_INT(0, "rows", &rows, "N", 1, 1024, "of a micro-batch"),
         OPT_INT(0, "accum", &accum, "N", 0, 1 << 20, "micro-batches a step (0: nanochat's batch)"),
         OPT_STR(0, "dtype", &dtype, "TYPE", "fp32, bf16 or fp8"),
         OPT_FLOAT(0, "peak", &peak, "TFLOPS", 1e-6, 1e6, "products"),
@@ -94,8 +97,7 @@ int main(int argc, char **argv)
     };
     if (opt_parse(argc, argv, "[options]", "What a training step takes at the roofs.", opts))
         die_usage("no arguments are taken");
-    const Config c = config_depth(depth, 64, 128, T, 32768, "SSSL"),
-                 d12 = config_depth(12, 64, 128, T, 32768, "SSSL");
+    const Config c = shape(name, depth, T, 32768), d12 = shape(NULL, 12, T, 32768);
     AutoSizes a = { .scaling_params = config_scaling_params(&c),
                     .scaling_params_d12 = config_scaling_params(&d12), .ratio = 12,
                     .flops_per_token = config_flops_per_token(&c) };
@@ -103,8 +105,8 @@ int main(int argc, char **argv)
     if (!accum) accum = (int)fmax(1, round((double)a.total_batch / ((double)rows * T)));
     OpsCount n[2];
     count_step(&c, n);
-    printf("depth %d, %d x %d rows of %d, %s, at %.0f TFLOP/s and %.0f GB/s\n%-14s %6s %10s %9s %9s "
-           "%9s\n", depth, accum, rows, T, dtype, peak, bandwidth, "a micro-batch", "calls", "TFLOP",
+    printf("%s%s%d layers, %d x %d rows of %d, %s, at %.0f TFLOP/s and %.0f GB/s\n%-14s %6s %10s %9s %9s "
+           "%9s\n", name ? name : "", name ? ", " : "", c.L, accum, rows, T, dtype, peak, bandwidth, "a micro-batch", "calls", "TFLOP",
            "GB", "least ms", "expected");
     const Times micro = show(&n[0]);
     printf("the optimizer\n");

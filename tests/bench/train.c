@@ -80,6 +80,7 @@ int main(int argc, char **argv)
         OPT_FLAG(0, "json", &json, "an object on a line"),
         OPT_END
     };
+    ops_begin(argv);
     opt_parse(argc, argv, "[options]", "Speed of whole training steps against the machine's roof.",
               opts);
     const Ops *ops = ops_open("cpu", dtype, threads);
