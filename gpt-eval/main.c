@@ -45,6 +45,7 @@ static const Opt opts[] = {
 static Subject open_subject(void)
 {
     Subject s = { .dir = model_dir };
+    ops_advice = "fewer rows at a time (--batch) take less";
     s.m = ckpt_model(model_dir, ops_open(device, dtype, threads),
                      ema ? CKPT_EMA : 0);
     if (adapter) s.lora = ckpt_lora_for(adapter, s.m, model_dir);

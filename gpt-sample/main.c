@@ -238,6 +238,7 @@ int main(int argc, char **argv)
         if (!*stop_texts.s[i]) die_usage("--stop '': an empty text is everywhere");
     Prompts *prompts = chat ? NULL : open_prompts();
     Session s = { .batch = batch };
+    ops_advice = "fewer samples at a time (--batch) take less";
     session_open(&s, model_dir, ema ? CKPT_EMA : 0, adapter, ops_open(device, dtype, threads));
     if (chat || chat_jsonl) session_chat(&s, template, tool, no_tools);
     for (int i = 0; i < stops.n; i++) session_stop(&s, stops.s[i]);

@@ -426,6 +426,7 @@ static int train(void)
 int main(int argc, char **argv)
 {
     ops_begin(argv);
+    ops_advice = "fewer rows at a time (--device-batch-size) or --recompute take less";
     comm_begin();
     options_parse(argc, argv);
     lora_option(&keep);

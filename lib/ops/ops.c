@@ -138,6 +138,8 @@ static const Ops *must_cuda(const char *name, long device, const char *dtype, in
 }
 #endif
 
+const char *ops_advice = "";
+
 const Ops *ops_open(const char *device, const char *dtype, int threads)
 {
     if (strcmp(dtype, "auto") && strcmp(dtype, "fp32") && strcmp(dtype, "bf16") &&

@@ -289,6 +289,7 @@ void ops_begin(char **argv);
  * best tier for this processor; PIPEGPT_CPU=base|avx2|avx512|avx512_bf16|amx_bf16 allows none above
  * it. (The last has only ever run as its twin, cpu/tile.h: no processor with AMX was at hand.) */
 const Ops *ops_open(const char *device, const char *dtype, int threads);
+extern const char *ops_advice;          /* what takes less memory, said with "out of memory" if not "" */
 /* For the `local`-th of several ranks on a machine: "auto" and "cuda" as the device that is its own,
  * which dies if there are fewer devices (a name that the next call overwrites). Any other is as it
  * is. */

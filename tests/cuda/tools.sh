@@ -41,6 +41,8 @@ ok "and falls back to the CPU" "CUEMU_DEVICES=0 $run --steps 1 -d auto -o $dir/a
 says 1 "--device cuda: no device can be used: no CUDA-capable device is detected" "a device that is asked for must be there" "CUEMU_DEVICES=0 $run -d cuda -o $dir/none"
 says 1 "--device cuda:1: 1 here, the first is cuda:0" "so must a second one" "$run -d cuda:1 -o $dir/none"
 says 1 "fewer rows at a time (--device-batch-size)" "a device that is full" "CUEMU_MEMORY=40000000 $run -d cuda -o $dir/none"
+says 1 "unused; fewer rows at a time (--batch) take less" "  in gpt-eval" "CUEMU_MEMORY=34000000 gpt-eval -q -j 1 -m $dir/cpu -d cuda bpb $dir/a.rows"
+says 1 "unused; fewer samples at a time (--batch) take less" "  in gpt-sample" "CUEMU_MEMORY=200000 gpt-sample -q -j 1 -m $dir/cpu -d cuda -p x -n 2"
 ok "nothing came of these" "[ ! -e $dir/none/model.safetensors ]"
 
 # eight-bit floats, where a device has them and a model has maps of such sizes

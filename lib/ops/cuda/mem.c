@@ -67,9 +67,8 @@ static void *get_memory(size_t bytes)
     if (e == cudaErrorMemoryAllocation) {
         size_t unused = 0, total = 0;
         cudaMemGetInfo(&unused, &total);
-        die("out of memory asking for %zu bytes: the device has %.3g GB, %.3g of them unused; fewer "
-            "rows at a time (--device-batch-size) or --recompute take less", bytes,
-            (double)total / 1e9, (double)unused / 1e9);
+        die("out of memory asking for %zu bytes: the device has %.3g GB, %.3g of them unused%s%s",
+            bytes, (double)total / 1e9, (double)unused / 1e9, *ops_advice ? "; " : "", ops_advice);
     }
     cuda_check(e, "cudaMallocAsync");
     return p;
