@@ -20,6 +20,15 @@ done
 piped() { cat b.jsonl | peak tok-encode -q -j 3 -t a.tok -o y -; }
 is "  from a pipe" "under piped" ""
 ok "  and the same stream" "cmp x y"
+# a stretch without a place to split it, for merges by id and by rank (whose tokens merging may not
+# reach): its bytes, its ids twice, and nothing in proportion to it for the merging
+awk 'BEGIN { x = 7; for (i = 0; i < 4000000; i++) { x = (x * 16807) % 2147483647; printf "%c", 97 + x % 26 } }' </dev/null >s.txt
+tok-encode --convert --pattern nanochat "$top/tests/tok/other.tiktoken" o.tok
+for t in a o; do
+    used=$(peak tok-encode -q -j 1 -t $t.tok --no-bos --text -o y s.txt)
+    is "4 MB of letters with $t.tok take $used KB" "awk 'BEGIN {print ($used < 64000)}'" 1
+done
+rm -f s.txt
 rm -f b.jsonl x y
 
 # pieces that occur once are counted, and spilled, but not trained on
