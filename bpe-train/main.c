@@ -1,6 +1,7 @@
 /* bpe-train -- documents in, a tokenizer out.
  *
  * Reads until the text ends or suffices, counting distinct pieces; trains on the counts; writes. */
+#include "base/cpu.h"
 #include "base/io.h"
 #include "base/opt.h"
 #include "corpus.h"
@@ -25,7 +26,7 @@ static const char *invalid = "replace";
 static const Opt opts[] = {
     OPT_HEAD("Options"),
     OPT_INT('v', "vocab-size", &vocab, "N", 4, 256 + TOK_MAX_MERGES + SP_COUNT,
-            "ids in all: bytes, merges, 9 special tokens"),
+            "ids in all: bytes, merges, special tokens"),
     OPT_FLAG(0, "words", &words, "no byte pairs: the most frequent words, and runs of white space"),
     OPT_STR('o', "output", &output, "FILE", "write the tokenizer to FILE; - is stdout"),
     OPT_LONG(0, "doc-cap", &doc_cap, "N", 0, 1e15,
@@ -49,10 +50,8 @@ enum { BASE_MEMORY = 12 << 20 };        /* what the program has besides the corp
 
 static void set_defaults(void)
 {
-    if (!threads) {
-        long n = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
-    }
+    if (!threads)
+        threads = cpu_count();
     if (!mem)
         mem = (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
     if (!tmpdir)
@@ -73,7 +72,7 @@ static Tok *load_old(void)
 {
     Tok *t = tok_load(old_file);
     io_reads(old_file);
-    if (!tok_plain(t) || tok_split(t) != SPLIT_NANOCHAT)
+    if (!tok_simple(t))
         die("%s: not a tokenizer that bpe-train could have made", old_file);
     return t;
 }
@@ -85,14 +84,14 @@ static void write_merges(const Bpe *b, Out *o)
     out_close(o);
 }
 
-static void warn_if_short(const Bpe *b)
+static void warn_if_short(const Bpe *b, const Tok *t)
 {
     if (b->end == BPE_NO_PAIRS)
-        warn("no pairs are left after %zu merges: the tokenizer has %zu ids, not %d", b->n,
-             256 + b->n + SP_COUNT, vocab);
+        warn("no pairs are left after %zu merges: the tokenizer has %d ids, not %d", b->n,
+             tok_vocab(t), vocab);
     if (b->end == BPE_TOO_LONG)
         warn("stopped after %zu merges, as the next token would be too long: the tokenizer has "
-             "%zu ids, not %d", b->n, 256 + b->n + SP_COUNT, vocab);
+             "%d ids, not %d", b->n, tok_vocab(t), vocab);
 }
 
 /* Count all input. */
@@ -116,7 +115,7 @@ static Pieces read_all(int n, char **path, CountInfo *info, uint64_t *total)
     if (!c.info.chars)
         die("no text in %s", n == 0 ? "stdin" : n == 1 ? path[0] : "the files");
     uint64_t distinct;
-    Pieces v = counter_end(c.counter, min_count, total, &distinct);
+    Pieces v = counter_end(c.counter, counts_file ? 1 : min_count, total, &distinct);
 #ifdef __GLIBC__
     malloc_trim(0);                             /* what it was counted with */
 #endif
@@ -131,15 +130,18 @@ static Pieces read_all(int n, char **path, CountInfo *info, uint64_t *total)
 
 static Bpe train(Pieces *v, const Tok *old)
 {
-    size_t want = (size_t)vocab - 256 - SP_COUNT;
-    Progress line = { .what = "merging", .unit = "merges", .total = want };
-    BpeOptions o = { .want = want, .line = &line, .consume = v };
+    BpeOptions o = { .consume = v };
+    size_t specials = SP_COUNT;
     if (old) {
         o.nfirst = tok_merges(old, &o.first);
-        if (o.nfirst > want)
+        specials = (size_t)tok_vocab(old) - 256 - o.nfirst;
+        if (tok_vocab(old) > vocab)
             die("%s: has %zu merges already, %d ids with the special tokens", old_file, o.nfirst,
                 tok_vocab(old));
     }
+    size_t want = (size_t)vocab - 256 - specials;
+    Progress line = { .what = "merging", .unit = "merges", .total = want };
+    o.want = want, o.line = &line;
     size_t need = size_add(bpe_memory(v, want), BASE_MEMORY);
     if (need / 11 > (size_t)mem / 10)
         die("training on %zu distinct pieces takes at least %zu MB: more memory (--mem) or leaving "
@@ -220,12 +222,15 @@ int main(int argc, char **argv)
         tok_free(t);
         return 0;
     }
-    if (counts)
+    if (counts) {
         write_counts(&v, &info, counts);
+        pieces_prune(&v, min_count);
+    }
     Bpe b = train(&v, old);
+    const uint32_t (*pair)[2] = (const uint32_t (*)[2])b.pair;
+    Tok *t = old ? tok_from_merges_like(pair, b.n, old) : tok_from_merges(pair, b.n);
+    warn_if_short(&b, t);
     tok_free(old);
-    warn_if_short(&b);
-    Tok *t = tok_from_merges((const uint32_t (*)[2])b.pair, b.n);
     tok_write(t, o);
     out_close(o);
     if (merges)

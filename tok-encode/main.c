@@ -1,5 +1,6 @@
 /* tok-encode -- documents to a token stream, and back. */
 #include "base/err.h"
+#include "base/cpu.h"
 #include "base/io.h"
 #include "base/opt.h"
 #include "decode.h"
@@ -8,7 +9,6 @@
 #include "stats.h"
 #include "text/convert.h"
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,12 +68,6 @@ static int special_id(const char *name)
     die("%s: has no special token %s", tok_file, name);
 }
 
-static int processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-}
-
 /* Bytes in a batch; smaller ones are for tests. */
 static size_t block_size(void)
 {
@@ -109,7 +103,7 @@ static int64_t longest(void)                    /* document, in tokens; 0: any *
 static void encode_all(int n, char **argv)
 {
     Encode e = { .tok = tok, .tok_file = tok_file, .output = output, .ids = as_text, .text = text,
-                 .threads = threads ? threads : processors(), .max_tokens = longest(),
+                 .threads = threads ? threads : cpu_count(), .max_tokens = longest(),
                  .invalid = policy(),
                  .special = allow_special ? SPECIAL_ALLOW : deny_special ? SPECIAL_DENY
                                                                          : SPECIAL_ORDINARY,

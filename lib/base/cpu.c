@@ -6,10 +6,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <unistd.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
 #if defined __x86_64__ && defined __linux__
 #include <cpuid.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 static const char *const ranks[] = { "base", "avx2", "avx512", "avx512_bf16", "amx_bf16" };
@@ -95,4 +98,15 @@ int cpu_pick(const char *const *tier, int n)
         if (rank(tier[i]) <= most && cpu_runs(tier[i]))
             return i;
     die("internal: no code for this processor");
+}
+
+int cpu_count(void)
+{
+#ifdef __linux__
+    cpu_set_t set;
+    if (!sched_getaffinity(0, sizeof set, &set))
+        return CPU_COUNT(&set);
+#endif
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > 1024 ? 1024 : (int)n;
 }

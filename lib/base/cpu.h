@@ -15,5 +15,6 @@ bool cpu_allows_vbmi2(void);            /* avx512, with VBMI and VBMI2 */
 /* Which of the n tiers, best first, to use. Dies if the environment names one that is not known or
  * cannot run. */
 int cpu_pick(const char *const *tier, int n);
+int cpu_count(void);                    /* processors that this process may run on, 1 or more */
 
 #endif

@@ -40,6 +40,7 @@ typedef struct Block {
 struct Counter {
     Table table;
     size_t mem, block;
+    int64_t given;                      /* bytes of counter_add()'s pieces, as often as these occur */
     Front *front; int threads;          /* [threads], the first is the feeder's */
     pthread_t *id;                      /* [threads - 1] */
     Block *now;                         /* being filled */
@@ -305,15 +306,21 @@ void counter_text(Counter *c, const char *s, size_t n)
         submit(c);
 }
 
-void counter_add(Counter *c, const char *s, size_t n, int64_t count)
+bool counter_add(Counter *c, const char *s, size_t n, int64_t count)
 {
+    int64_t bytes;
+    if (__builtin_mul_overflow(count, n, &bytes) ||
+        __builtin_add_overflow(c->given, bytes, &bytes) || bytes > (int64_t)1 << 62)
+        return false;
+    c->given = bytes;
     if (n > KEY_MAX) {
         add_long(&c->front[0], s, n, count);
-        return;
+        return true;
     }
     char room[16] = {0};
     memcpy(room, s, n);
     put_out(&c->front[0], get_u64(room), get_u64(room + 8) | (uint64_t)n << 56, count);
+    return true;
 }
 
 /* ---- the end ---------------------------------------------------------------------- */
@@ -339,7 +346,7 @@ static void take(void *to, const char *s, size_t n, int64_t count)
     pieces_add(&r->v, s, n, count);
     if (r->v.n % 4096 == 0 && r->v.n * sizeof(Piece) + r->v.bytes.n > r->mem)
         die("the distinct pieces pass %zu MB: more memory (--mem) or leaving out rare ones "
-            "(--min-count) is needed", r->mem >> 20);
+            "(--min-count, without --counts) is needed", r->mem >> 20);
 }
 
 Pieces counter_end(Counter *c, int64_t min_count, uint64_t *total, uint64_t *distinct)

@@ -8,6 +8,7 @@
 #define TEXT_COUNT_H
 #include "text/pieces.h"
 #include "text/split_other.h"
+#include <stdbool.h>
 
 typedef struct CountOptions {
     int threads;                /* counting, the feeder among them; at least 1 */
@@ -21,7 +22,9 @@ typedef struct CountOptions {
 typedef struct Counter Counter;
 Counter *counter_new(const CountOptions *o);
 void counter_text(Counter *c, const char *s, size_t n);     /* valid UTF-8; copied */
-void counter_add(Counter *c, const char *s, size_t n, int64_t count);       /* one piece */
+/* One piece. False, and nothing is added: then tables of counts would be of more than 2^62
+ * bytes of text in all, and counts of pairs would not fit their 64 bits. */
+bool counter_add(Counter *c, const char *s, size_t n, int64_t count);
 /* The pieces that occur min_count times or more, in no particular order; *total the sum of all
  * counts, *distinct how many different ones there were. Dies if the list passes `mem`. */
 Pieces counter_end(Counter *c, int64_t min_count, uint64_t *total, uint64_t *distinct);

@@ -153,7 +153,11 @@ void counts_read(In *in, Counter *c, CountInfo *info)
     expect(&r, "pattern", split_pattern, &b[0]);
     expect(&r, "version of Unicode", SPLIT_UNICODE, &b[0]);
     buf_clear(&b[0]);
-    info->docs += get64(&r), info->chars += get64(&r), info->bytes += get64(&r);
+    uint64_t *const sum_of[] = { &info->docs, &info->chars, &info->bytes };
+    for (int k = 0; k < 3; k++)
+        if (__builtin_add_overflow(*sum_of[k], get64(&r), sum_of[k]) || *sum_of[k] > INT64_MAX)
+            die("%s: byte %" PRIu64 ": more than 2^63 %s in all", in_name(in), in_offset(in),
+                (const char *const[]){ "documents", "characters", "bytes" }[k]);
     uint64_t total = get64(&r), n = get64(&r), sum = 0;
     for (r.k = 0; r.k < n; r.k++) {
         Buf *now = &b[r.k & 1], *last = &b[~r.k & 1];
@@ -170,7 +174,8 @@ void counts_read(In *in, Counter *c, CountInfo *info)
             bad(&r, "not in order");
         if (utf8_valid(now->s, now->n) != now->n || split_next(now->s, now->n, 0) != now->n)
             bad(&r, "not a piece of text");
-        counter_add(c, now->s, now->n, (int64_t)count);
+        if (!counter_add(c, now->s, now->n, (int64_t)count))
+            bad(&r, "the counts are too large: more than 2^62 bytes of text in all");
     }
     if (sum != total)
         die("%s: the counts are %" PRIu64 " in all, not %" PRIu64, in_name(in), sum, total);

@@ -49,6 +49,19 @@ void pieces_sort(Pieces *v)
     v->n = n;
 }
 
+void pieces_prune(Pieces *v, int64_t min_count)
+{
+    size_t n = 0;
+    v->total = 0;
+    for (size_t k = 0; k < v->n; k++) {
+        if (v->p[k].count < min_count)
+            continue;
+        v->total += (uint64_t)v->p[k].count;
+        v->p[n++] = v->p[k];
+    }
+    v->n = n;
+}
+
 static int by_place(const void *x, const void *y)
 {
     const Piece *a = x, *b = y;

@@ -19,6 +19,7 @@ void pieces_add(Pieces *v, const char *s, size_t n, int64_t count);
 void pieces_text(Pieces *v, const char *s, size_t n);   /* split valid UTF-8, append each piece */
 /* By bytes, a prefix before what it begins; equal ones become one. */
 void pieces_sort(Pieces *v);
+void pieces_prune(Pieces *v, int64_t min_count);        /* without those that occur less often */
 void pieces_by_place(Pieces *v);        /* by `at`, as they were before sorting */
 /* The first n of pieces by place only, the memory of the others given back. */
 void pieces_cut(Pieces *v, size_t n);

@@ -461,18 +461,33 @@ Tok *tok_end(Tok *t)
     return t;
 }
 
-Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n)
+static Tok *begin_merges(const uint32_t (*pair)[2], size_t n, size_t specials)
 {
     Buf b = {0};
-    static const char name[] = "merges";
     if (n > TOK_MAX_MERGES)
         die("a tokenizer of %zu merges: at most %d are possible", n, TOK_MAX_MERGES);
     for (size_t i = 0; i < n; i++)
         buf_u32(&b, pair[i][0]), buf_u32(&b, pair[i][1]);
-    Tok *t = tok_of_pairs(name, b.n ? b.s : "", n, SP_COUNT);
+    Tok *t = tok_of_pairs("merges", b.n ? b.s : "", n, specials);
+    buf_free(&b);
+    return t;
+}
+
+Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n)
+{
+    Tok *t = begin_merges(pair, n, SP_COUNT);
     for (int k = 0; k < SP_COUNT; k++)
         tok_put_special(t, 256 + n + (size_t)k, special_names[k], strlen(special_names[k]));
-    buf_free(&b);
+    return tok_end(t);
+}
+
+Tok *tok_from_merges_like(const uint32_t (*pair)[2], size_t n, const Tok *like)
+{
+    Tok *t = begin_merges(pair, n, like->specials);
+    for (size_t k = 0; k < like->specials; k++) {
+        const Span *name = &like->span[like->ordinary + k];
+        tok_put_special(t, 256 + n + k, like->bytes.s + name->at, name->n);
+    }
     return tok_end(t);
 }
 
@@ -504,6 +519,7 @@ int tok_named(const Tok *t, const char *name)
 
 const int32_t *tok_byte_lengths(const Tok *t) { return t->len; }
 int tok_max_length(const Tok *t) { return t->max_len; }
+bool tok_simple(const Tok *t) { return t->version1; }
 bool tok_plain(const Tok *t) { return t->plain; }
 bool tok_words(const Tok *t) { return t->words; }
 

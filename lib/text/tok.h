@@ -32,6 +32,8 @@ Tok *tok_load(const char *path);                                /* = tok_load_as
 Tok *tok_load_as(const char *path, int kind);
 /* Merge k makes id 256 + k of two smaller ids. Adds the nine specials; impossible merges die. */
 Tok *tok_from_merges(const uint32_t (*pair)[2], size_t n);
+/* The same with the special tokens of `like` instead, in the order of their ids; it is tok_simple(). */
+Tok *tok_from_merges_like(const uint32_t (*pair)[2], size_t n, const Tok *like);
 void tok_save(const Tok *t, const char *path);                  /* atomic */
 struct Out;
 void tok_write(const Tok *t, struct Out *o);                    /* to an output that is open */
@@ -51,6 +53,8 @@ const int32_t *tok_byte_lengths(const Tok *t);
 int tok_max_length(const Tok *t);               /* of an ordinary token, bytes */
 
 bool tok_plain(const Tok *t);                   /* see above */
+/* Plain, split as nanochat does, special tokens directly after the merges, and nothing else. */
+bool tok_simple(const Tok *t);
 /* Has it words instead of merges? A piece that is no token is then <unk>, and <eos> stands where
  * other tokenizers have <|bos|>: tok_special(t, SP_BOS). */
 bool tok_words(const Tok *t);

@@ -46,7 +46,7 @@ for j in 1 3; do
 done
 ok "leaves nothing behind" "[ -z \"\$(ls tmp)\" ]"
 says 1 "nosuchdir: cannot make a temporary file" "no folder to spill to" "PIPEGPT_TABLE=300000 bpe-train -T nosuchdir many.jsonl -o x"
-says 1 "more memory (--mem) or leaving out rare ones (--min-count)" "--mem that cannot do" "bpe-train --mem 100K many.jsonl -o x"
+says 1 "more memory (--mem) or leaving out rare ones (--min-count" "--mem that cannot do" "bpe-train --mem 100K many.jsonl -o x"
 says 2 "x: only one of -o, --counts and --merges" "two outputs of one name" "bpe-train -o x --counts x many.jsonl"
 says 1 "nodir/c: cannot create" "an output that cannot be made is told before the work" "bpe-train -o x --counts nodir/c nosuchfile"
 ln -sf "$PWD" link
@@ -64,15 +64,41 @@ says 1 "d.counts: ends inside a table of counts" "a table cut short" "head -c 20
 is "--min-count leaves out what is rare" "row 'ab ab cd' | bpe-train -v 270 --min-count 2 -o m.tok --merges - 2>/dev/null" ""
 is "but not what is not" "row 'x:ab:ab:cd' | bpe-train -v 270 --min-count 2 -o m.tok --merges - 2>/dev/null | head -n 1" "58 97 256"
 
+row "ab ab ab cd cd ef" >rare.jsonl
+ok "--counts holds all pieces, whatever --min-count is" "bpe-train -q -v 270 --min-count 2 --counts r2.counts --merges r2.txt rare.jsonl -o x.tok && bpe-train -q -v 270 --counts r1.counts --merges r1.txt rare.jsonl -o x.tok && cmp r1.counts r2.counts"
+ok "so that training on it is training on the text" "! cmp -s r1.txt r2.txt && bpe-train -q -v 270 --merges r3.txt r2.counts -o x.tok && cmp r1.txt r3.txt && bpe-train -q -v 270 --min-count 2 --merges r3.txt r2.counts -o x.tok && cmp r2.txt r3.txt; r=\$?; rm x.tok; exit \$r"
+
 # going on
 ok "--continue-from" "bpe-train -v 900 many.jsonl -o s.tok && bpe-train -v 2000 --continue-from s.tok many.jsonl -o b2.tok && cmp a2.tok b2.tok"
 ok "keeps ids on other text" "bpe-train -v 1200 --continue-from s.tok --merges c.txt $docs -o c.tok && bpe-train -v 900 many.jsonl --merges s.txt -o x.tok && head -n 635 c.txt | cmp - s.txt; r=\$?; rm x.tok; exit \$r"
+own() { tok-encode -q --convert s.tok s.json && sed "$1" s.json >o.json && tok-encode -q --convert o.json o.tok; }
+named() { printf %s "$1" | tok-encode -q -t o2.tok --text --no-bos --allow-special --ids -; }
+own 's/<|user_start|>/<|my_own|>/g; s/<|output_end|>/<|z|>/g'
+ok "keeps special tokens of other names" "bpe-train -q -v 1000 --continue-from o.tok many.jsonl -o o2.tok"
+is "  in their order" "named '<|bos|><|my_own|><|z|>'" "991 992 999"
+is "  and adds none" "tok-encode -t o2.tok --eos '<|user_start|>' $docs -o x 2>&1 | sed 's/.*: //'" "has no special token <|user_start|>"
+own '/"id": 89[2-9],/d; s/\("id": 891,.*\)},/\1}/'
+ok "  nor if there is but one" "bpe-train -q -v 1000 --continue-from o.tok many.jsonl -o o2.tok --merges o.txt && [ \$(wc -l <o.txt) = 743 ]"
+is "  which keeps its place" "named '<|bos|>'" "999"
+own 's/"id": 899,/"id": 905,/'
+says 1 "o.tok: not a tokenizer that bpe-train could have made" "ids with gaps" "bpe-train -v 1000 --continue-from o.tok many.jsonl -o x"
 says 1 "s.tok: has 635 merges already" "a vocabulary that is smaller" "bpe-train -v 800 --continue-from s.tok many.jsonl -o x"
 says 1 "many.jsonl" "continuing from what is no tokenizer" "bpe-train --continue-from many.jsonl many.jsonl -o x"
 
 # bytes that are not UTF-8
 ok "are replaced and counted" "printf '{\"text\":\"a\\377\\376b\"}\n' | bpe-train -v 270 -o u.tok 2>u.log --merges u.txt && grep -q '2 stretches' u.log"
 says 1 "line 1" "or refused" "printf '{\"text\":\"a\\377b\"}\n' | bpe-train -v 270 -o x --invalid error"
+
+# processors
+mine=$(taskset -cp $$ 2>/dev/null | sed 's/.*: \([0-9]*\).*/\1/')
+if [ "$mine" ] && [ -d /proc/$$/task ]; then
+    mkfifo wait
+    taskset -c "$mine" bpe-train -q -v 265 -o t.tok wait & pid=$!
+    exec 9>wait                         # it has its threads when it opens this
+    threads=$(ls /proc/$pid/task | wc -l)
+    row a >&9; exec 9>&-; wait $pid
+    is "one processor, one thread" "echo $threads" 1
+else skip "one processor, one thread" "no taskset or /proc"; fi
 
 # the rules of the corpus
 merges() { bpe-train -v "${v:-270}" "$@" -o m.tok --merges - 2>m.log; }

@@ -177,6 +177,19 @@ static Pieces read_back(CountInfo *info)
     return v;
 }
 
+/* The same table twice: more than a 64-bit count can hold. */
+static void read_twice(void *unused)
+{
+    (void)unused;
+    Counter *c = counter_new(&(CountOptions){ .threads = 1, .mem = 1 << 24, .tmpdir = "/tmp" });
+    CountInfo info = {0};
+    for (int k = 0; k < 2; k++) {
+        In *in = in_open(path);
+        counts_read(in, c, &info);
+        in_close(in);
+    }
+}
+
 static void read_it(void *unused)
 {
     (void)unused;
@@ -191,11 +204,11 @@ static void put(const char *s, size_t n)
         abort();
 }
 
-static void write_counts(const Pieces *v)
+static void write_counts(const Pieces *v, uint64_t docs)
 {
     unlink(path);               /* what was read is not written over */
     Out *o = out_open(path, 0);
-    counts_write(o, v, &(CountInfo){ 3, 50, 60 });
+    counts_write(o, v, &(CountInfo){ docs, 50, 60 });
     out_close(o);
 }
 
@@ -205,7 +218,7 @@ static void refused(const char *name, const char *why, const char *s, size_t n, 
     Pieces v = {0};
     pieces_add(&v, s, n, a);
     pieces_add(&v, "it", 2, b);
-    write_counts(&v);
+    write_counts(&v, 3);
     pieces_free(&v);
     ok(dies(1, why, read_it, NULL), "%s is refused", name);
 }
@@ -215,9 +228,9 @@ static void files(void)
     close(mkstemp(path));
     Pieces v = {0};
     pieces_text(&v, "it's a\0b 12345 ''  \n\nx", 22);
-    pieces_add(&v, "xxxxxxxxxxxxxxxxxxxxxxxxxxxx", 28, (int64_t)1 << 61);
+    pieces_add(&v, "xxxxxxxxxxxxxxxxxxxxxxxxxxxx", 28, (int64_t)1 << 57);
     pieces_sort(&v);
-    write_counts(&v);
+    write_counts(&v, 3);
     CountInfo info = { 1, 1, 1 };
     Pieces w = read_back(&info);
     ok(same(&v, &w) && info.docs == 4 && info.chars == 51 && info.bytes == 61,
@@ -251,6 +264,18 @@ static void files(void)
     refused("an empty piece", "a length of 0", "", 0, 1, 1);
     refused("a count of 0", "a count of 0", "a", 1, 0, 1);
     refused("a negative count", "not well-formed", "a", 1, -1, 1);
+    refused("a count whose pairs pass 2^63", "piece 1: the counts are too large", "aaaa", 4,
+            (int64_t)1 << 61, 1);
+    refused("a length times a count that passes 2^64", "piece 1: the counts are too large",
+            "aaaaaaaa", 8, (int64_t)1 << 61, 1);
+    pieces_add(&v, "bc", 2, (int64_t)1 << 60);
+    pieces_add(&v, "it", 2, (int64_t)1 << 59);
+    write_counts(&v, 3);
+    ok(!dies(1, "", read_it, NULL), "as many as there may be");
+    ok(dies(1, "piece 1: the counts are too large", read_twice, NULL), "but not twice");
+    write_counts(&v, (uint64_t)1 << 62);
+    ok(dies(1, "more than 2^63 documents", read_twice, NULL), "more documents than can be counted");
+    pieces_free(&v);
     unlink(path);
 }
 
