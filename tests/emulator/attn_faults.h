@@ -29,6 +29,19 @@ static void attn_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, con
     bwd::cuda_attn_bwd({ dq, dk, dv, dy, y, q, k, v, lse }, a,
                        cuda_scratch(SLOT_ATTN, bwd::cuda_attn_bwd_tmp(a)));
 }
+static void attn_drop(Act *y, real *lse, const Act *q, const Act *k, const Act *v, const int *doc,
+                      int B, int T, int H, int K, int D, int window, const Drop *d)
+{
+    fwd::cuda_attn_fwd(y, lse, q, k, v, { B, T, T, H, K, D, window, doc, NULL, dropping(d) });
+}
+static void attn_drop_bwd(Act *dq, Act *dk, Act *dv, const Act *dy, const Act *y, const real *lse,
+                          const Act *q, const Act *k, const Act *v, const int *doc, int B, int T,
+                          int H, int K, int D, int window, const Drop *d)
+{
+    const AttnShape a = { B, T, T, H, K, D, window, doc, NULL, dropping(d) };
+    bwd::cuda_attn_bwd({ dq, dk, dv, dy, y, q, k, v, lse }, a,
+                       cuda_scratch(SLOT_ATTN, bwd::cuda_attn_bwd_tmp(a)));
+}
 static void attn_kv(Act *y, const Act *q, const Act *kc, const Act *vc, const int *pos, int B,
                     int T, int M, int H, int K, int D, int window)
 {
@@ -39,6 +52,8 @@ static void put_into(Ops *o)
 {
     o->attn = attn;
     o->attn_bwd = attn_bwd;
+    o->attn_drop = attn_drop;
+    o->attn_drop_bwd = attn_drop_bwd;
     o->attn_kv = attn_kv;
 }
 #undef FAULT
