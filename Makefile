@@ -106,7 +106,7 @@ $(BUILD)/lib/ops/comm_mpi.o $(BUILD)/f64/lib/ops/comm_mpi.o: ALL_CFLAGS += $(MPI
 ARCH     := $(shell $(CC) -dumpmachine | cut -d- -f1)
 TIERS    := base $(if $(filter x86_64,$(ARCH)),avx2 avx512)
 TIER_base   :=
-TIER_avx2   := -mavx2 -mfma -mf16c
+TIER_avx2   := -mavx2 -mfma
 TIER_avx512 := $(TIER_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 KERNEL   := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
