@@ -316,6 +316,34 @@ static void check_nan(const Ops *o)
     ok(isnan(loss[2]) && !isnan(loss[1]), "%s: NaN through xent", o->name);
     free(x); free(w); free(y);
 }
+#define A(p) ((Act *)(p))
+/* However large scores are, of either sign, a query that one key is far ahead for gets that key's value:
+ * in blocks, in a cache, and a few queries alone. */
+static void check_large_scores(const Ops *o, double size)
+{
+    enum { T = 9, D = 4, N = T * D };
+    const int pos = 0;
+    int bad = 0;
+    for (int sign = -1; sign <= 1; sign += 2)
+        for (int few = 0; few < 2; few++) {
+            real *q = random_reals(N, 0.5, 1), *k = random_reals(N, 0, 1), *v = random_reals(N, -1, 1),
+                 y[2][N], lse[T];
+            const int n = few ? 2 : T;
+            for (int t = 0; t < T; t++)
+                for (int d = 0; d < D; d++) {           /* the first key for -1, the last for 1 */
+                    q[t * D + d] *= (real)sqrt(size);
+                    k[t * D + d] = (real)(sign * sqrt(size) * (t + 1));
+                }
+            o->attn(A(y[0]), lse, A(q), A(k), A(v), NULL, 1, n, 1, 1, D, 0);
+            o->attn_kv(A(y[1]), A(q), A(k), A(v), &pos, 1, n, T, 1, 1, D, 0);
+            for (int i = 0; i < n * D; i++) {
+                const double want = (double)v[sign < 0 ? i % D : i];
+                for (int j = 0; j < 2; j++) bad += !(fabs((double)y[j][i] - want) <= 4 * unit);
+            }
+            free(q), free(k), free(v);
+        }
+    ok(bad == 0, "%s: attention with scores of %g", o->name, size);
+}
 /* gradient rows of ignored targets and padding columns are 0 whatever was there */
 static void check_xent_zeros(const Ops *o)
 {
@@ -333,7 +361,6 @@ static void check_xent_zeros(const Ops *o)
     free(z);
 }
 
-#define A(p) ((Act *)(p))
 static int64_t brute_pairs(int T, int w)
 {
     int64_t n = 0;
@@ -437,6 +464,7 @@ int main(void)
         check_chunks(o, 150, 0);
         check_chunks(o, 150, 65);
         check_nan(o);
+        for (double size = 1e4; size < 1e37; size *= 1e4) check_large_scores(o, size);
         check_documents(o);
         check_xent_zeros(o);
     }

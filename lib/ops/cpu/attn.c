@@ -28,7 +28,7 @@ INLINE int64_t first_seen(const Head *h, int i)
     return first_key(h->p0 + i, h->window, h->doc ? h->doc[i] : 0);
 }
 
-/* m: running max of a query's scores, in units of log 2; l: its running sums by lane; c: what a new
+/* m: running max of a query's scores, not scaled; l: its running sums by lane; c: what a new
  * max makes of what was summed so far */
 typedef struct Fwd { real *q, *s, *o, *m, *l, *c; } Fwd;
 static int64_t fwd_size(int D) { return 2 * BQ * pad(D) + BQ * (int64_t)(LDS + VL + 2) + 6 * 16; }
@@ -41,8 +41,9 @@ static Fwd fwd_place(real *w, int D)
     f.m = take(&w, BQ); f.l = take(&w, BQ * VL); f.c = take(&w, BQ);
     return f;
 }
-/* New row maxima, the factor for what was summed so far, and s = 2^(s - max) with its sums; s as a
- * left operand in the end, over itself. */
+/* New row maxima, the factor for what was summed so far, and s = 2^(scale (s - max)) with its sums; s as
+ * a left operand in the end, over itself. (Not scale s - max, of which a fused multiply-add would make
+ * the error of a rounding of max, large if that is.) */
 static void soften(Fwd *f, const Head *h, int64_t j0)
 {
     const real scale = (real)(LOG2E / sqrt(h->D));
@@ -52,16 +53,16 @@ static void soften(Fwd *f, const Head *h, int64_t j0)
         if (w.lo > 0 || w.hi < BK) blank(s, w, -INFINITY);
         Vec m = *(const VecU *)s;
         UNROLL for (int j = VL; j < BK; j += VL) m = vmax(*(const VecU *)(s + j), m);
-        real top = vmax_of(m) * scale, c = 1;
+        real top = vmax_of(m), c = 1;
         if (top > f->m[i]) {
-            c = vexp2(vset(f->m[i] - top))[0];
+            c = vexp2(vset(scale * (f->m[i] - top)))[0];
             f->m[i] = top;
         }
         f->c[i] = c;
         top = f->m[i];
         Vec sum = c * *(VecU *)(f->l + i * VL);
         UNROLL for (int j = 0; j < BK; j += VL) {
-            Vec e = vexp2(*(const VecU *)(s + j) * scale - top);
+            Vec e = vexp2(scale * (*(const VecU *)(s + j) - top));
             *(VecU *)(s + j) = e;
             sum += e;
         }
@@ -116,6 +117,7 @@ static void attend(const Head *h, real *work)
 {
     const int D = h->D;
     const int64_t Dp = pad(D), last = h->p0 + h->rows - 1, size = cells(BK, Dp);
+    const double scale = (double)(real)(LOG2E / sqrt(D));       /* as soften() has it */
     Fwd f = fwd_place(work, D);
     pack_left(f.q, BQ, h->q, h->lq, h->rows, D);
     memset(f.o, 0, (size_t)(BQ * Dp) * sizeof *f.o);
@@ -137,7 +139,7 @@ static void attend(const Head *h, real *work)
         const real by = (real)(1 / sum);
         for (int c = 0; c < D; c += VL)
             astore(h->y + i * h->lq + c, by * vload(f.o + i * Dp + c, D - c), D - c);
-        if (h->lse) h->lse[i * h->ll] = (real)(((double)f.m[i] + log2(l)) / LOG2E);
+        if (h->lse) h->lse[i * h->ll] = (real)(((double)f.m[i] * scale + log2(l)) / LOG2E);
     }
 }
 /* A few queries, one after the other, reading k and v in place. p: room for a score per key. */

@@ -10,6 +10,7 @@
 #ifndef OPS_CPU_ATTN_H
 #define OPS_CPU_ATTN_H
 #include "ops/cpu/kernel.h"
+#include <float.h>
 #ifdef ACT_DOT
 #include "ops/cpu/dot.h"
 #endif
@@ -21,7 +22,7 @@ enum {
     LDS = ((BKP + 15) / 16 | 1) * 16   /* row of a block of scores; an odd number of cache lines */
 };
 _Static_assert(BK % NR == 0, "a block of keys is whole panels");
-#define NONE ((real)-1e30)      /* below any score; finite, so that NONE - NONE is 0 */
+#define NONE (sizeof(real) == sizeof(float) ? -FLT_MAX : (real)-DBL_MAX)   /* no score is below; finite */
 #define LOG2E 1.4426950408889634074
 
 INLINE int64_t pad(int D) { return div_up(D, NR) * NR; }        /* Dp */
