@@ -179,7 +179,7 @@ static double elsewhere(Model *m, const Run *r, uint64_t pos, uint64_t valid)
 
 void health_check(Run *r)
 {
-    const Ops *ops = ops_reference(r->ops, opt.device, opt.threads);
+    const Ops *ops = ops_reference(r->ops, ranks_device(), opt.threads);
     uint64_t pos = r->st.pos - (uint64_t)r->plan.rows;
     uint64_t valid = data_batch(r->train, pos, r->plan.B, r->x, r->y);
     if (!valid) return;

@@ -66,7 +66,7 @@ void lora_open(Run *r, const Json *state, const char *file)
 void lora_merge_run(void)
 {
     Buf tok = {0};
-    const Ops *ops = ops_open(opt.device, "fp32", opt.threads);
+    const Ops *ops = ops_open(ranks_device(), "fp32", opt.threads);
     Tok *t = ckpt_tok(opt.init);
     Model *m = ckpt_model(opt.init, ops, 0);
     Lora *l = ckpt_lora_for(opt.adapter, m, opt.init);

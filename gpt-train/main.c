@@ -228,7 +228,7 @@ static void print(const Buf *b)
 
 static void dry_run_rl(void)
 {
-    Run r = { .rl = rl_new(), .ops = ops_open(opt.device, opt.dtype, opt.threads) };
+    Run r = { .rl = rl_new(), .ops = ops_open(ranks_device(), opt.dtype, opt.threads) };
     Buf b = {0};
     opt.dtype = r.ops->dtype;
     r.tok = open_tok();
@@ -265,7 +265,7 @@ static void dry_run(void)
     if (opt.sft) inherit_rates(&keep);
     if (opt.sft && train) sft_require(train);
     plan_make(&p, &c, T, train ? train->head.rows : 0);
-    opt.dtype = ops_open(opt.device, opt.dtype, opt.threads)->dtype;
+    opt.dtype = ops_open(ranks_device(), opt.dtype, opt.threads)->dtype;
     plan_count(&p);
     Buf b = {0};
     if (opt.json) {
@@ -392,7 +392,7 @@ static int train(void)
         free(clock);
         r.saved = r.st.step;
     }
-    r.ops = ops_open(opt.device, opt.dtype, opt.threads);
+    r.ops = ops_open(ranks_device(), opt.dtype, opt.threads);
     r.comm = comm_device(r.ops);
     opt.dtype = r.ops->dtype;
     r.tok = open_tok();

@@ -20,7 +20,7 @@ static const Kept kept[] = {
     { "weight-decay", 0 }, { "schedule", 0 },
     { "optimizer", LATE }, { "lr", LATE }, { "beta1", LATE }, { "beta2", LATE },
     { "adam-eps", LATE },
-    { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 },
+    { "warmup-steps", 0 }, { "warmdown-ratio", 0 }, { "final-lr-frac", 0 }, { "dtype", 0 }, { "device", SOFT | LATE },
     { "seed", 0 }, { "shuffle", 0 }, { "rescan", SOFT }, { "clip-norm", 0 }, { "ema", 0 },
     { "freeze", 0 }, { "lora", LATE }, { "dropout", LATE }, { "doc-mask", 0 }, { "skip-nonfinite", SOFT }, { "check-every", SOFT },
     { "train", SOFT }, { "val", SOFT },

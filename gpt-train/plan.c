@@ -1,6 +1,7 @@
 #include "plan.h"
 #include "gpt/micro.h"
 #include "options.h"
+#include "run.h"
 #ifdef HAVE_CUDNN
 #include "ops/cuda/cudnn.h"
 #endif
@@ -271,7 +272,7 @@ static int64_t lora_count(const Lora *l)
 /* One micro-batch and one optimizer step on a back-end that only adds up. */
 void plan_count(Plan *p)
 {
-    const Ops *real_ops = ops_open(opt.device, opt.dtype, opt.threads);
+    const Ops *real_ops = ops_open(ranks_device(), opt.dtype, opt.threads);
     OpsCount n = { .room = real_ops->room };
     Ops count = *ops_count(&n, opt.dtype);
     count.muon_tmp = real_ops->muon_tmp;

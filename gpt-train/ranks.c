@@ -13,21 +13,26 @@ void ranks_options(void)
     if (opt.rescan) die_usage("--rescan: not over several ranks, which may see different files");
 }
 
-/* Each rank has a share of the processors and a device of its own. */
+/* Each rank has a share of the processors, and a device of its own, ranks_device(). */
 void ranks_begin(void)
 {
     const Comm *c = comm_host();
-    int locals, local = comm_local(&locals);
     if (c->ranks == 1) return;
     opt.ranks = c->ranks;
     if (c->rank) {
         prog = xasprintf("%s: rank %d", prog, c->rank);
         verbose = 0;
     }
+    if (!opt.threads) opt.threads = comm_threads();
+}
+
+const char *ranks_device(void)
+{
+    int locals, local = comm_local(&locals);
+    if (comm_host()->ranks == 1) return opt.device;
     if (locals > 1 && !strncmp(opt.device, "cuda:", 5))
         die_usage("--device %s: the ranks of a machine have a device each: give cuda", opt.device);
-    if (!opt.threads) opt.threads = comm_threads();
-    opt.device = ops_device(opt.device, local);
+    return ops_device(opt.device, local);
 }
 
 int ranks_stop(void)

@@ -91,7 +91,8 @@ void run_mean(Run *r);
 const char *run_source(void);
 
 /* ranks.c: of the ranks of a run (ops/comm.h). All answer alike where ranks have to. */
-void ranks_begin(void);             /* once the options are there: which rank, threads, device */
+void ranks_begin(void);             /* once the options are there: which rank, threads */
+const char *ranks_device(void);     /* --device, or this rank's own; once a resume has restored it */
 static inline int is_first(void) { return comm_host()->rank == 0; }
 int ranks_stop(void);               /* the signal that is to end the run; 0: none at any rank */
 int ranks_any(int x);               /* is it so at any rank? */

@@ -32,5 +32,6 @@ ok "late collectives: the same bits" "CUEMU_LATE=1 ranks 2 $run -d cuda --dtype 
 ok "a late first stream too" "CUEMU_LAZY=1 ranks 2 $run -d cuda --dtype bf16 -B 3 -o lazy >lazy.jsonl && cmp two/model.safetensors lazy/model.safetensors"
 says 2 "--device cuda:0: the ranks of a machine have a device each" "one device for two ranks" "ranks 2 $run -d cuda:0 -B 3 -o no"
 ok "stopped" "ranks 2 $run -d cuda --dtype bf16 -B 3 --stop-at 2 -o part >part.jsonl"
-ok "  and resumed: the same bits" "ranks 2 gpt-train -q -j 1 -d cuda --resume -o part >rest.jsonl && cmp two/model.safetensors part/model.safetensors"
+is "  the device is kept as it was given" "grep -o '\"device\": \"[^\"]*\"' part/state.json" '"device": "cuda"'
+ok "  and resumed: the same bits" "ranks 2 gpt-train -q -j 1 --resume -o part >rest.jsonl && cmp two/model.safetensors part/model.safetensors"
 finish

@@ -35,9 +35,18 @@ for d in cpu cuda; do gpt-eval -q -j 1 -m "$dir/cpu" -d $d --dtype fp32 bpb "$di
 cp "$dir/bcpu" "$dir/l1"; cp "$dir/bcuda" "$dir/l2"
 is "bits per byte are the CPU's" "near 1e-5" 1
 
-device() { sed -n 's/.*"device": "\([a-z]*\)[^"]*".*/\1/p' "$1"; }
+device() { grep -o '"device": "[a-z]*' "$1" | head -n 1 | sed 's/.*"//'; }      # the one in use; options have what was asked for
 ok "auto takes a device" "$run --steps 1 -d auto -o $dir/auto --force >$dir/auto.jsonl; [ \"\$(device $dir/auto.jsonl)\" = cuda ]"
 ok "and falls back to the CPU" "CUEMU_DEVICES=0 $run --steps 1 -d auto -o $dir/auto --force >$dir/auto.jsonl; [ \"\$(device $dir/auto.jsonl)\" = cpu ]"
+# a resume goes on where the run was told to be, not on what it finds
+resumed() { gpt-train -q -j 1 --resume "$@" -o "$dir/there" >"$dir/there.jsonl" && device "$dir/there.jsonl"; }
+is "a run on the CPU by name" "$run --stop-at 1 -d cpu -o $dir/there >$dir/there.jsonl; device $dir/there.jsonl" cpu
+is "  is resumed there, though there is a device" "resumed --stop-at 2" cpu
+is "  unless another is given" "resumed --stop-at 3 -d cuda" cuda
+is "  which is kept, too" "resumed --stop-at 4" cuda
+is "auto is kept as auto" "$run --stop-at 1 --force -o $dir/there >$dir/there.jsonl; device $dir/there.jsonl; CUEMU_DEVICES=0; export CUEMU_DEVICES; resumed --stop-at 2" "cuda
+cpu"
+is "a run of before the device was kept: auto" "$run --stop-at 1 --force -d cpu -o $dir/there >/dev/null; sed -i 's/\"device\": \"cpu\", //' $dir/there/state.json; ! grep -q device\\\" $dir/there/state.json && resumed --stop-at 2" cuda
 says 1 "--device cuda: no device can be used: no CUDA-capable device is detected" "a device that is asked for must be there" "CUEMU_DEVICES=0 $run -d cuda -o $dir/none"
 says 1 "--device cuda:1: 1 here, the first is cuda:0" "so must a second one" "$run -d cuda:1 -o $dir/none"
 says 1 "fewer rows at a time (--device-batch-size)" "a device that is full" "CUEMU_MEMORY=40000000 $run -d cuda -o $dir/none"
