@@ -4,6 +4,8 @@
 # make check-asan    the same under the address and undefined-behaviour sanitizers
 # make check-gpu     on a machine with a GPU: the CUDA tests there, speed and memory, as JSON; 8 minutes
 # make check-fuzz    fuzz every reader of files, FUZZ_SECONDS=10 each; libFuzzer if clang has it
+# make check-peers   are bpe-train and tok-encode equal to rustbpe and tiktoken (pip install rustbpe tiktoken)? minutes
+# make check-large   both on GB=4 gigabytes from a pipe and on 100 MB without a space, in little memory; minutes
 # make pretrain      DEPTH=4 RUN=runs/d4 DATA='a.txt b.jsonl': text to a base model, what is missing of it;
 #                    VOCAB=32768 SEQ=2048 VAL=5 SPLIT=blank TRAIN='--hours 2 ...'
 # make demo          the whole pipe on a small text made here: train a GPT, fine-tune it, reinforce it, talk to it
@@ -353,6 +355,13 @@ check-fuzz:
 	  set -- CC=clang LIBFUZZER=1 CFLAGS="$(SANITIZE) -fsanitize=fuzzer-no-link" || set -- CFLAGS="$(SANITIZE)"; \
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz OMP=0 CUDA=0 "$$@" fuzz-run
 
+TOKBIN   := $(BUILD)/bin/bpe-train $(BUILD)/bin/tok-encode
+check-peers: $(TOKBIN)
+	@if python3 -c 'import rustbpe, tiktoken' 2>/dev/null; then PATH="$(abspath $(BUILD))/bin:$$PATH" tests/bench/peers.sh; \
+	else echo "check-peers # SKIP not installed (python3, rustbpe, tiktoken)"; fi
+check-large: $(TOKBIN)
+	@PATH="$(abspath $(BUILD))/bin:$$PATH" tests/bench/large.sh $(GB)
+
 demo: $(BIN)
 	@BUILD="$(abspath $(BUILD))" PATH="$(abspath $(BUILD))/bin:$$PATH" share/demo/demo.sh
 
@@ -423,7 +432,7 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(OBJ:.o=.d) $(EMUOBJ:.o=.d) $(BUILD)/emu/lt.d $(OBJ64:.o=.d) $(TWINOBJ:.o=.d) $(CTBIN:=.d) $(GPUBIN:=.d) $(BENCH:=.d) $(EMUBENCH:=.d) $(foreach t,$(TOOLS),$(patsubst %.c,$(BUILD)/%.d,$(wildcard $(t)/*.c)))
-.PHONY: all check check-one check-gpu check-asan check-fuzz fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
+.PHONY: all check check-one check-gpu check-asan check-fuzz check-peers check-large fuzz-run demo pretrain sft rl chat bench install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 endif

@@ -1,6 +1,6 @@
-/* bpe_int.h -- the trainer's state, shared by bpe.c (the steps), bpe_places.c (the text, as words and
- * cells), bpe_pairs.c (the pairs that are followed) and bpe_tally.c (counting all pairs); nobody else
- * includes it. */
+/* bpe_int.h -- the trainer's state, shared by bpe.c (the steps), bpe_places.c (the text, as words
+ * and cells), bpe_pairs.c (the pairs that are followed) and bpe_tally.c (counting all pairs);
+ * nobody else includes it. */
 #ifndef TEXT_BPE_INT_H
 #define TEXT_BPE_INT_H
 #include "text/bpe.h"
@@ -114,14 +114,14 @@ void *bpe_grow(void *p, size_t n, size_t *cap, size_t size);    /* room for n, g
 
 /* ---- bpe_pairs.c ---- */
 void pairs_reset(Trainer *t, int64_t tau);      /* forget all */
-/* A pair not yet known, with n places to come at the end of ref; or without a list, if that would be
- * very long. */
+/* A pair not yet known, with n places to come at the end of ref; or without a list, if that would
+ * be very long. */
 Pair *pairs_add(Trainer *t, uint32_t a, uint32_t b, int64_t count, size_t n);
 void pairs_forget(Trainer *t, Pair *p);         /* its places */
 bool pairs_best(Trainer *t, Top *top);          /* false: the best one is not followed */
 void pairs_pop(Trainer *t);                     /* that one is done */
 size_t pairs_bytes(const Trainer *t);           /* what they take now; limit is for this */
-void pairs_thin(Trainer *t, size_t room);       /* follow the best ones that fit into `room` bytes */
+void pairs_thin(Trainer *t, size_t room);       /* follow the best that fit into `room` bytes */
 /* Room for the new pairs of a step, if need be by following fewer; `held` refs stay. */
 void pairs_room(Trainer *t, size_t held);
 /* Are the events of the step that merges p to be kept? If not, its new places are looked for. */
@@ -137,8 +137,8 @@ typedef struct Tally { TallyPair *p; size_t n, mask; uint64_t from, width; } Tal
 #define TALLY_RANGE ((uint64_t)1 << 24)
 
 void tally_grow(Tally *v);
-/* Begin anew with all pairs of tau or more, or the best ones, if these are too many; there are `ids`
- * different symbols. */
+/* Begin anew with all pairs of tau or more, or the best ones, if these are too many; there are
+ * `ids` different symbols. */
 void pairs_count(Trainer *t, int64_t tau, size_t ids);
 
 static inline TallyPair *tally_slot(const Tally *v, uint32_t a, uint32_t b)
@@ -171,11 +171,12 @@ enum { LAY_OUT = 1 << 15 };                     /* pieces after which `consume` 
 void places_lay_out(Trainer *t, const Pieces *v, const Tok *old, Pieces *consume);
 /* All pairs, to the table of counts; or their refs to the pairs that are followed. */
 void places_scan(Trainer *t, Tally *tally);
-/* Merge the pair at the n places of ref, which come to be those where something was merged: how many
- * these are. ref NULL: everywhere. */
+/* Merge the pair at the n places of ref, which come to be those where something was merged: how
+ * many these are. ref NULL: everywhere. */
 size_t places_merge(Trainer *t, uint32_t *ref, size_t n);
 /* Where z stands there now: refs for its pairs. */
 void places_find(Trainer *t, const uint32_t *ref, size_t n);
-size_t places_bytes(const Trainer *t, size_t n);        /* of a piece of n bytes: max_word, wide count */
+/* What a piece of n bytes takes; of t only max_word and wide count. */
+size_t places_bytes(const Trainer *t, size_t n);
 
 #endif

@@ -3,7 +3,8 @@
  * A pair that comes after Trainer.low in the order of merging is forgotten. As counts never rise, it
  * stays behind; so low may rise at any time, and the best pair that is known is the best there is
  * as long as it is not behind low. That is how all this keeps to Trainer.limit: when it would pass
- * it, low rises until two thirds of it are enough. Where too much was forgotten, bpe_tally.c counts anew. */
+ * it, low rises until two thirds of it are enough. Where too much was forgotten, bpe_tally.c counts
+ * anew. */
 #include "text/bpe_int.h"
 #include <stdlib.h>
 #include <string.h>

@@ -84,7 +84,8 @@ void places_scan(Trainer *t, Tally *tally)
 /* ---- the start: pieces to words and cells ------------------------------------- */
 
 /* Before the first step a piece is its bytes, or what earlier merges make of these. */
-static void word_add(Trainer *t, const Tok *old, PieceRoom *pr, const char *s, const Piece *p, Ids *v)
+static void word_add(Trainer *t, const Tok *old, PieceRoom *pr, const char *s, const Piece *p,
+                     Ids *v)
 {
     v->n = 0;
     if (old)

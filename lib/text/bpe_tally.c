@@ -1,5 +1,5 @@
-/* bpe_tally.c -- counting all pairs: at the start, and when none that is followed is left. Counted is
- * by ranges of the pairs' hashes, as many at a time as a sixth of the limit has room for. */
+/* bpe_tally.c -- counting all pairs: at the start, and when none that is followed is left. Counted
+ * is by ranges of the pairs' hashes, as many at a time as a sixth of the limit has room for. */
 #include "text/bpe_int.h"
 #include <stdlib.h>
 
@@ -17,7 +17,8 @@ void tally_grow(Tally *v)
     free(old.p);
 }
 
-/* How much of the range to count when all of it holds `all` pairs: tables are half full on average. */
+/* How much of the range to count when all of it holds `all` pairs; tables are half full on
+ * average. */
 static uint64_t width_for(const Trainer *t, size_t all)
 {
     size_t most = t->limit / 6 / (3 * sizeof(TallyPair));

@@ -1,5 +1,5 @@
-/* bpe_words.h -- pieces of at most MAX_WORD symbols, included by bpe_places.c once per width of a symbol:
- * SYM is the type, W(name) the names.
+/* bpe_words.h -- pieces of at most MAX_WORD symbols, included by bpe_places.c once per width of a
+ * symbol: SYM is the type, W(name) the names.
  *
  * A word is a record in Trainer.unit: its count (BIG_COUNT: in Trainer.big), then as SYM the number
  * of symbols it began with * 256 + those it has now, then these. One record is one cache line or

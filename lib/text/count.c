@@ -40,7 +40,7 @@ typedef struct Block {
 struct Counter {
     Table table;
     size_t mem, block;
-    int64_t given;                      /* bytes of counter_add()'s pieces, as often as these occur */
+    int64_t given;                      /* bytes of counter_add()'s pieces, times counts */
     Front *front; int threads;          /* [threads], the first is the feeder's */
     pthread_t *id;                      /* [threads - 1] */
     Block *now;                         /* being filled */

@@ -147,6 +147,37 @@ static void order(void)
     bpe_free(&b[0]), bpe_free(&b[1]);
 }
 
+/* 4,000 words of syllables, some frequent, and long pieces of them: the same merges in any amount of
+ * memory, with any first tau, and with all pieces long. */
+static void rooms(void)
+{
+    static const char *const part[] = { "ba", "ce", "di", "fo", "gu", "\xe6\x97\xa5", "n", "st", "aa" };
+    Pieces p = {0};
+    Rng r;
+    rng_init(&r, 9, 0);
+    Buf s = {0};
+    for (int k = 0; k < 4004; k++) {
+        buf_clear(&s);
+        for (uint64_t n = k % 1001 ? 1 + rng_below(&r, 6) : 2000; n > 0; n--)
+            buf_str(&s, part[rng_below(&r, 1 + rng_below(&r, 9))]);
+        pieces_add(&p, s.s, s.n, 1 + (int64_t)(100000 / (1 + rng_below(&r, 4000))));
+    }
+    BpeOptions o = { .want = 1200, .tau = 1 };
+    Bpe want = bpe_train_with(&p, &o);
+    static const size_t room[] = { 20000, 50000, 200000, 1000000 };
+    for (int k = 0; k < 8; k++) {
+        o = (BpeOptions){ .want = 1200, .room = room[k % 4], .tau = k & 1 ? 1000 : 0,
+                          .max_word = k < 4 ? 0 : 5, .wide = k >= 6 };
+        Bpe b = bpe_train_with(&p, &o);
+        ok(want.n == 1200 && b.n == 1200 && !memcmp(b.pair, want.pair, 1200 * sizeof *b.pair) &&
+           !memcmp(b.count, want.count, 1200 * sizeof *b.count),
+           "pairs in %zu bytes, words of up to %d: the same merges", o.room, o.max_word);
+        bpe_free(&b);
+    }
+    bpe_free(&want);
+    pieces_free(&p), buf_free(&s);
+}
+
 /* Processor seconds of training on one piece of n random letters. */
 static double letters(const char *s, size_t n, Bpe *b)
 {
@@ -160,7 +191,7 @@ static double letters(const char *s, size_t n, Bpe *b)
     return (double)(at[1].tv_sec - at[0].tv_sec) + 1e-9 * (double)(at[1].tv_nsec - at[0].tv_nsec);
 }
 
-/* A million random letters without a break: time is what is tested, and that no id is a surprise. */
+/* A million random letters without a break: time is what is tested, and that no id surprises. */
 static void long_piece(void)
 {
     size_t n = 1000000;
@@ -205,6 +236,7 @@ int main(void)
             printf("# seed %d differs\n", k);
     ok(!bad, "%d random corpora against a full recount", n);
     order();
+    rooms();
     long_piece();
     return done();
 }
