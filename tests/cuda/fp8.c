@@ -347,6 +347,16 @@ static void kept(void)
             ok(false, "a graph takes the weights of now");
         }
         o->graph_free(g);
+        o->graph_begin();
+        o->copy(pw, other, 2 * KO * KC);
+        g = o->graph_end();
+        o->put(pw, w1, 2 * KO * KC);
+        free(through(o, py, px, pw));
+        const int went = g && o->graph_run(g);
+        uint16_t *r = through(o, py, px, pw);
+        ok(went && memcmp(r, y2, 2 * KN * KO) == 0, "weights that a graph wrote are made anew");
+        free(r);
+        o->graph_free(g);
     }
     dev_end(o);
     for (int i = 0; i < 5; i++) free(y[i]);

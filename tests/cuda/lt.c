@@ -342,6 +342,23 @@ static int odd_one(void)
     return !first || !(worst(g, 1, 0, NULL) <= 1) || *asked != 2 || lines() != 1;
 }
 
+/* while a graph is noted down nothing is timed; later it is */
+static int in_a_graph(void)
+{
+    const Ops *o = cuda_ops_fp32();
+    const size_t n = 288 * 256;
+    CudaGemm g = large();
+    float *a = o->alloc(n * 4), *b = o->alloc(n * 4), *y = o->alloc(n * 4);
+    lt_gemm(&(CudaGemm){ .y = y, .d = y, .a = a, .b = b, .m = 8, .n = 8, .k = 8, .batch = 1 });
+    g.a = a, g.b = b, g.d = g.y = y;
+    o->graph_begin();
+    lt_gemm(&g);
+    o->graph_free(o->graph_end());
+    const size_t before = lines();
+    lt_gemm(&g);
+    return before != 0 || lines() != 1;
+}
+
 /* ---- many processes, many lines */
 
 /* Of processes that begin together, of which each finds another algorithm the fastest, all do the same. */
@@ -417,6 +434,8 @@ int main(int argc, char **argv)
     ok(child(one_line), "large ones share what was timed");
     unlink(plan_text);
     ok(child(odd_one), "a class's algorithm that cannot make one of its sizes");
+    unlink(plan_text);
+    ok(child(in_a_graph), "a new product while a graph is noted down");
     unlink(plan_text);
     together();
     many_lines();

@@ -6,7 +6,8 @@
  * Weights change once a step and are used by every micro-batch, lm_head's by every chunk of it: they are
  * kept quantised, both ways, until something is written to where they came from. What a graph notes
  * down must not lean on what was kept before it, nor what comes after on what it only noted down:
- * graphs begin and end with nothing kept. */
+ * graphs begin and end with nothing kept. So a micro-batch that is run as a graph makes them itself,
+ * once; only where there are no graphs do all micro-batches of a step share them. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/fp8.h"
 #include "ops/cuda/gemm.h"

@@ -1,7 +1,8 @@
 /* graph.c -- a stretch of operations as a CUDA graph: what is launched between begin and end is noted
  * down by the stream, and run again as one launch. The addresses are part of it, those of scratch
- * too: a graph is stale once scratch has grown. What was sorted before does not count in it, nor after
- * it. Where the runtime cannot note something down there is no graph, and the caller goes on without. */
+ * too: a graph is stale once scratch has grown, which it must not in between: shapes have been seen
+ * before (ops.h). What was sorted before does not count in it, nor after it. Where the runtime cannot
+ * note something down, which it says at the end, there is no graph, and the caller goes on without. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/fp8.h"
 #include "ops/cuda/sort.h"

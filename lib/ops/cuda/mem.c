@@ -148,6 +148,9 @@ void *cuda_scratch(int slot, size_t bytes)
 {
     static struct { void *p; size_t n; } kept[SLOT_COUNT];
     if (bytes > kept[slot].n || !kept[slot].p) {
+        if (cuda_graph_noting())
+            die("CUDA: %zu bytes of scratch for a shape that was not seen before, while a graph is "
+                "noted down", bytes);
         if (kept[slot].p) CHECK(cudaFreeAsync(kept[slot].p, cuda_stream));
         kept[slot].p = get_memory(bytes);
         kept[slot].n = bytes;
