@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -51,31 +52,52 @@ __attribute__((unused)) static double flops_roof(const char *tier, int threads)
     }
     return best;
 }
-/* unused where only products are timed: the better of a sum over 256 MB and a scaled sum of two arrays into a third, bytes as named in
- * the code */
+/* Unused where only products are timed: the best of a sum over an array of 128 MB, of a scaling of it
+ * and of a scaled sum of two into a third, bytes as named in the code. In vectors, several of them on
+ * their way at once, and in large pages, as the back-end's arrays are: one number at a time is half
+ * as fast as memory. */
+typedef float Line __attribute__((vector_size(64)));
+static Line *lines(int64_t n)
+{
+    Line *x = aligned_alloc(2 << 20, (size_t)n * sizeof *x);
+    if (!x) die("out of memory");
+    madvise(x, (size_t)n * sizeof *x, MADV_HUGEPAGE);
+    memset(x, 0, (size_t)n * sizeof *x);
+    return x;
+}
+#if defined __x86_64__ && defined __GLIBC__ && defined __GNUC__ && !defined __clang__
+#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default"), unused, noinline))
+#else
+#define WIDEST __attribute__((unused, noinline))
+#endif
+enum { ROOF_PART = 1024 };
+/* kind 0: a sum of x; 1: x scaled; 2: y = x + z / 2; arrays of ROOF_PART lines */
+WIDEST static double roof_part(int kind, Line *y, Line *x, const Line *z)
+{
+    Line s0 = { 0 }, s1 = { 0 };
+    if (kind == 0)
+        for (int j = 0; j < ROOF_PART; j += 2) s0 += x[j], s1 += x[j + 1];
+    else if (kind == 1)
+        for (int j = 0; j < ROOF_PART; j++) x[j] *= 0.5f;
+    else
+        for (int j = 0; j < ROOF_PART; j++) y[j] = x[j] + 0.5f * z[j];
+    s0 += s1;
+    return (double)s0[0];
+}
 __attribute__((unused)) static double bytes_roof(int threads)
 {
     (void)threads;
-    const int64_t n = 32 << 20;
-    float *a = xcalloc((size_t)n, sizeof *a), *b = xcalloc((size_t)n, sizeof *b),
-          *c = xcalloc((size_t)n, sizeof *c);
+    const int64_t n = 2 << 20;
+    Line *a = lines(n), *b = lines(n), *c = lines(n);
     double best = 0;
-    for (int i = 0; i < 5; i++) {
-        double t0 = now_seconds(), rate;
+    for (int i = 0; i < 24; i++) {
+        double t0 = now_seconds(), out = 0;
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(threads)
+#pragma omp parallel for num_threads(threads) reduction(+ : out)
 #endif
-        for (int64_t j = 0; j < n; j++) a[j] = b[j] + 0.5f * c[j];
-        rate = 12 * (double)n / (now_seconds() - t0);
-        if (rate > best) best = rate;
-        t0 = now_seconds();
-        uint64_t sum = 0;
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(threads) reduction(+ : sum)
-#endif
-        for (int64_t j = 0; j < n / 2; j++) sum += ((uint64_t *)(void *)b)[j];
-        rate = 4 * (double)n / (now_seconds() - t0);
-        sink = (double)sum + (double)a[i];
+        for (int64_t k = 0; k < n; k += ROOF_PART) out += roof_part(i % 3, a + k, b + k, c + k);
+        const double rate = (i % 3 + 1) * 64. * (double)n / (now_seconds() - t0);
+        sink = out + (double)a[i][0];
         if (rate > best) best = rate;
     }
     free(a); free(b); free(c);
