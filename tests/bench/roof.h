@@ -61,7 +61,9 @@ static Line *lines(int64_t n)
 {
     Line *x = aligned_alloc(2 << 20, (size_t)n * sizeof *x);
     if (!x) die("out of memory");
+#ifdef MADV_HUGEPAGE
     madvise(x, (size_t)n * sizeof *x, MADV_HUGEPAGE);
+#endif
     memset(x, 0, (size_t)n * sizeof *x);
     return x;
 }
