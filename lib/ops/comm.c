@@ -1,9 +1,9 @@
 /* comm.c -- one rank, and which back-end; see comm.h. */
 #include "ops/comm.h"
+#include "base/cpu.h"
 #include "base/err.h"
 #include <assert.h>
 #include <math.h>
-#include <sched.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,12 +108,7 @@ const Comm *comm_device(const Ops *ops)
 /* Launchers that bind ranks to processors have shared them out already. */
 int comm_threads(void)
 {
-    int all = (int)sysconf(_SC_NPROCESSORS_ONLN), may = all;
-#ifdef __linux__
-    cpu_set_t mine;
-    if (!sched_getaffinity(0, sizeof mine, &mine)) may = CPU_COUNT(&mine);
-#endif
-    int n = may < all ? may : may / locals;
+    int all = (int)sysconf(_SC_NPROCESSORS_ONLN), may = cpu_count(), n = may < all ? may : may / locals;
     return n > 0 ? n : 1;
 }
 

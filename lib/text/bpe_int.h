@@ -102,7 +102,7 @@ static inline int64_t rise_of(const Trainer *t, const Side *s, uint32_t id)
     return s->near[id].n - (s == &t->right && id == t->a ? t->lost : 0);
 }
 
-/* n more refs go into the slices of those of z's pairs that are followed. */
+/* The ref goes to z's pair with id, if that is followed and has a list. */
 static inline void put_new(Trainer *t, Side *s, uint32_t id, uint32_t ref)
 {
     Near *x = &s->near[id];

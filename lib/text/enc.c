@@ -147,23 +147,25 @@ static inline int whole(const TokEnc *e, const char *s, size_t n, uint64_t hash)
 /* Encode it from nothing; the ids are in *id. */
 static size_t by_merging(TokEnc *e, const char *s, size_t n, uint64_t hash, const uint32_t **id)
 {
-    const uint32_t *ids = encmodel_ids(e->m);
-    const int token = e->plain ? whole(e, s, n, hash) : -1;
-    size_t got = 0;
-    *id = e->tmp;
-    if (token >= 0) return e->tmp[0] = (uint32_t)token, 1;
-    if (e->plain && ends_wide(s, n)) got = enc_chars(e->m, s, n, e->tmp);
-    else if (e->plain && n <= scan_max(e->m)) got = enc_scan(e->m, s, n, e->tmp);
-    if (got) {
-        for (size_t i = 0; ids && i < got; i++) e->tmp[i] = ids[e->tmp[i]];
-        return got;
-    }
     e->ids.n = 0;
-    if (e->plain) enc_long(e->m, &e->piece, s, n, LONG_FIRST, &e->ids);
-    else tok_piece(e->t, &e->piece, s, n, &e->ids);
-    for (size_t i = 0; e->plain && ids && i < e->ids.n; i++) e->ids.id[i] = ids[e->ids.id[i]];
-    *id = e->ids.id;
-    return e->ids.n;
+    if (!e->plain) {
+        tok_piece(e->t, &e->piece, s, n, &e->ids);
+        return *id = e->ids.id, e->ids.n;
+    }
+    const int token = whole(e, s, n, hash);
+    uint32_t *v = e->tmp;
+    size_t got = 0;
+    *id = v;
+    if (token >= 0) return v[0] = (uint32_t)token, 1;
+    if (ends_wide(s, n)) got = enc_chars(e->m, s, n, v);
+    else if (n <= scan_max(e->m)) got = enc_scan(e->m, s, n, v);
+    if (!got) {
+        enc_long(e->m, &e->piece, s, n, LONG_FIRST, &e->ids);
+        v = e->ids.id, got = e->ids.n;
+    }
+    const uint32_t *ids = encmodel_ids(e->m);
+    for (size_t i = 0; ids && i < got; i++) v[i] = ids[v[i]];
+    return *id = v, got;
 }
 
 static size_t put_all(void *out, int width, size_t at, const uint32_t *id, size_t n)
